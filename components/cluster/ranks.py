@@ -1,10 +1,15 @@
-"""One process's place among the ranks of a run."""
+"""One process's place among the ranks of a run, and how it joins them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
+import torch.distributed as dist
+
+from components.cluster.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -26,3 +31,41 @@ class Ranks:
     def main(self) -> bool:
         """Whether this rank writes the record."""
         return self.rank == 0
+
+
+def own_ranks(cluster: Cluster) -> Ranks:
+    """This process's place, from the variables that every launcher sets."""
+    local_rank = int(os.environ["LOCAL_RANK"])
+    kind = cluster.device_type()
+    return Ranks(
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        local_rank=local_rank,
+        device=torch.device(kind, local_rank) if kind == "cuda" else torch.device("cpu"),
+    )
+
+
+def join(cluster: Cluster, ranks: Ranks, store: dist.Store | None = None) -> None:
+    """Form the default process group; waits until all ranks are there.
+
+    Args:
+        store: what the ranks already share; None finds it through the environment.
+    """
+    if ranks.device.type == "cuda":
+        torch.cuda.set_device(ranks.device)
+    backend = cluster.backend_name()
+    dist.init_process_group(
+        backend=backend,
+        store=None if store is None else dist.PrefixStore("group", store),
+        rank=ranks.rank if store is not None else -1,
+        world_size=ranks.world_size if store is not None else -1,
+        timeout=timedelta(seconds=cluster.timeout_s),
+        device_id=ranks.device if backend == "nccl" else None,
+    )
+
+
+def leave() -> None:
+    """Take the process group down once all ranks are done with it."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()

@@ -97,7 +97,8 @@ class Held:
 
     Attributes:
         params: the parameters or this rank's shards of them.
-        grads: gradients as they stand between the last backward and the update.
+        grads: gradients as they stand between the last backward and the update, on the
+            meta device once they are freed.
         master: a further fp32 copy, where the strategy keeps one.
         optimizer: optimizer state.
         buffers: the module's buffers.
@@ -110,14 +111,16 @@ class Held:
     buffers: list[Tensor] = field(default_factory=list)
 
     def bytes(self) -> dict[str, int]:
-        """Bytes by purpose, each storage counted once."""
+        """Bytes by purpose, each storage counted once; a meta tensor stands for one freed since."""
         seen: set[int] = set()
         out: dict[str, int] = {}
         for purpose, tensors in vars(self).items():
             out[purpose] = 0
             for tensor in tensors:
                 storage = tensor.untyped_storage()
-                if storage.data_ptr() not in seen:
+                if tensor.is_meta:
+                    out[purpose] += tensor.nbytes
+                elif storage.data_ptr() not in seen:
                     seen.add(storage.data_ptr())
                     out[purpose] += storage.nbytes()
         return out
@@ -165,6 +168,13 @@ class Parallel(ABC):
     def default_accumulation(self, world_size: int) -> int:
         """Micro-batches of a step where the config leaves both sizes open."""
         return 1
+
+    def check_sizes(self, world_size: int, micro_batch_size: int, accumulation: int) -> None:
+        """Refuse sizes of a step that this strategy cannot run.
+
+        Raises:
+            ConfigError: naming both numbers and the nearest that works.
+        """
 
     @abstractmethod
     def prepare(
@@ -261,17 +271,23 @@ def merge_over_ranks(sums: Sums) -> Sums:
     return merged
 
 
-def average_buffers(model: nn.Module) -> None:
-    """Make buffers equal on all data-parallel ranks: floats to their mean, others to rank 0's.
+def average_buffers(model: nn.Module, dp_size: int) -> None:
+    """Make persistent buffers equal on all `dp_size` ranks: floats to their mean, others to rank 0's.
 
     Running statistics (BatchNorm) are gathered per rank from its own samples;
     their mean is what one process would have gathered, up to the spread of means.
+    Buffers that are equal already keep their exact values.
     """
-    if not dist.is_initialized() or dist.get_world_size() == 1:
+    if dp_size == 1:
         return
-    for buffer in model.buffers():
+    persistent = model.state_dict().keys()
+    for name, buffer in model.named_buffers():
+        if name not in persistent:
+            continue
         if buffer.is_floating_point():
-            dist.all_reduce(buffer)
-            buffer.div_(dist.get_world_size())
+            # In float64 the sum of equal float32 values, and so their mean, is exact.
+            mean = buffer.double()
+            dist.all_reduce(mean)
+            buffer.copy_(mean / dp_size)
         else:
             dist.broadcast(buffer, src=0)

@@ -1,0 +1,150 @@
+"""How many processes, where, and how they find and talk to each other."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from components.errors import ConfigError
+
+CPU_PROCESSES = 2
+"""Ranks on a machine without a GPU: enough to see a strategy work."""
+
+
+class Cluster:
+    """The processes of a run.
+
+    Args:
+        nproc_per_node: ranks on each node; `auto` is one for each GPU, and two
+            on a machine without any (one under a strategy that lives in one process).
+        nnodes: nodes. With more than one, the same command is typed on each.
+        node_rank: this node among them, from 0. Node 0 decides the run's folder.
+        rdzv_endpoint: `host:port` of node 0, reachable from all nodes.
+        device: what a rank computes on.
+        backend: of the collectives; `auto` is NCCL on GPUs and gloo on CPUs.
+        timeout_s: a collective that waits longer fails, seconds.
+        start_timeout_s: how long ranks and nodes wait for each other at the start, seconds.
+        threads_per_rank: CPU threads of one rank; `auto` shares the node's cores out.
+        interface: network interface for NCCL, gloo and rendezvous, as in `eth0`; None
+            takes the one that reaches `rdzv_endpoint`.
+        nccl: `NCCL_<KEY>` settings in lower case, as in `debug: INFO`, `ib_disable: 1`.
+        peak_flops: FLOP/s of one device in the compute type, for MFU; `auto` looks the
+            GPU up, `measure` times a matrix product, None leaves MFU out.
+    """
+
+    def __init__(
+        self,
+        nproc_per_node: int | Literal["auto"] = "auto",
+        nnodes: int = 1,
+        node_rank: int = 0,
+        rdzv_endpoint: str | None = None,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        backend: Literal["auto", "gloo", "nccl"] = "auto",
+        timeout_s: float = 600.0,
+        start_timeout_s: float = 300.0,
+        threads_per_rank: int | Literal["auto"] = "auto",
+        interface: str | None = None,
+        nccl: dict[str, str | int | bool | None] | None = None,
+        peak_flops: float | Literal["auto", "measure"] | None = "auto",
+    ) -> None:
+        self.nproc_per_node = nproc_per_node
+        self.nnodes = nnodes
+        self.node_rank = node_rank
+        self.rdzv_endpoint = rdzv_endpoint
+        self.device = device
+        self.backend = backend
+        self.timeout_s = timeout_s
+        self.start_timeout_s = start_timeout_s
+        self.threads_per_rank = threads_per_rank
+        self.interface = interface
+        self.nccl = nccl or {}
+        self.peak_flops = peak_flops
+        self._check()
+
+    def _check(self) -> None:
+        for key in ("nproc_per_node", "nnodes", "timeout_s", "start_timeout_s", "threads_per_rank"):
+            value = getattr(self, key)
+            if value != "auto" and value <= 0:
+                raise ConfigError(f"cluster.{key}={value} must be above 0.")
+        if not 0 <= self.node_rank < self.nnodes:
+            raise ConfigError(
+                f"cluster.node_rank={self.node_rank} is not one of the {self.nnodes} nodes: "
+                f"give 0 to {self.nnodes - 1}, another on each node, or raise cluster.nnodes."
+            )
+        if self.nnodes > 1:
+            host, _, port = (self.rdzv_endpoint or "").rpartition(":")
+            if not host or not port.isdigit():
+                raise ConfigError(
+                    f"cluster.rdzv_endpoint={self.rdzv_endpoint} must be host:port of node 0 with "
+                    f"cluster.nnodes={self.nnodes}, as in cluster.rdzv_endpoint=node0:29500."
+                )
+        if self.backend == "nccl" and self.device_type() == "cpu":
+            raise ConfigError(
+                "cluster.backend=nccl needs GPUs and this run computes on the cpu "
+                f"(cluster.device={self.device}). Nearest: cluster.backend=gloo."
+            )
+
+    def device_type(self) -> str:
+        """`cuda` or `cpu`, as chosen or found.
+
+        Raises:
+            ConfigError: when GPUs are asked for and there are none.
+        """
+        if self.device == "cpu":
+            return "cpu"
+        import torch
+
+        found = torch.cuda.is_available()
+        if self.device == "cuda" and not found:
+            raise ConfigError(
+                "cluster.device=cuda: torch finds no GPU on this machine. "
+                "Nearest: cluster.device=cpu."
+            )
+        return "cuda" if found else "cpu"
+
+    def backend_name(self) -> str:
+        """`nccl` or `gloo`."""
+        if self.backend != "auto":
+            return self.backend
+        return "nccl" if self.device_type() == "cuda" else "gloo"
+
+    def local_world_size(self, one_process: bool) -> int:
+        """Ranks on this node, for a strategy that lives in one process or not.
+
+        Raises:
+            ConfigError: when more GPUs are asked for than there are.
+        """
+        gpus = self._gpus() if self.device_type() == "cuda" else 0
+        if self.nproc_per_node == "auto":
+            return 1 if one_process else gpus or CPU_PROCESSES
+        if gpus and self.nproc_per_node > gpus:
+            raise ConfigError(
+                f"cluster.nproc_per_node={self.nproc_per_node} asks for more ranks than this node "
+                f"has GPUs ({gpus}). Nearest: cluster.nproc_per_node={gpus}."
+            )
+        return self.nproc_per_node
+
+    @staticmethod
+    def _gpus() -> int:
+        import torch
+
+        return torch.cuda.device_count()
+
+    def threads(self, local_world_size: int) -> int:
+        """CPU threads of one rank."""
+        if self.threads_per_rank != "auto":
+            return self.threads_per_rank
+        return max(1, len(os.sched_getaffinity(0)) // local_world_size)
+
+    def environment(self, interface: str | None) -> dict[str, str]:
+        """The variables through which NCCL and gloo take settings, for each rank's process."""
+        variables = {
+            f"NCCL_{key.upper()}": str(int(value) if isinstance(value, bool) else value)
+            for key, value in self.nccl.items()
+            if value is not None
+        }
+        chosen = self.interface or interface
+        if chosen is not None:
+            variables["GLOO_SOCKET_IFNAME"] = chosen
+            variables.setdefault("NCCL_SOCKET_IFNAME", chosen)
+        return variables

@@ -1,0 +1,143 @@
+"""FSDP2 (`fully_shard`): parameters, gradients and optimizer state are spread over the ranks.
+
+Zhao et al., 2023, https://arxiv.org/abs/2304.11277; the per-parameter form of
+https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+
+from components.errors import ConfigError
+from components.model.stack import blocks_of
+from components.parallel.base import Cell, NamedParameters, average_buffers
+from components.parallel.torch_strategy import TorchStrategy
+from components.parallel.update import Shared
+from components.precision import Precision
+
+
+class FSDP(TorchStrategy):
+    """Each rank keeps a shard of every parameter, and gathers a group of blocks to compute.
+
+    Args:
+        reshard_after_forward: drop the gathered parameters between forward and
+            backward and gather them again (ZeRO-3's memory); False keeps them
+            (ZeRO-2's communication).
+        replicate: number of replicas of the sharded model (HSDP): shards lie over
+            world size / replicate ranks, usually those of one node. 1 is plain FSDP.
+        group_mb: consecutive blocks are gathered together up to this many MiB of
+            fp32 parameters. Groups below it cost more in latency than they save in memory.
+    """
+
+    name = "fsdp"
+
+    def __init__(
+        self, reshard_after_forward: bool = True, replicate: int = 1, group_mb: float = 32.0
+    ) -> None:
+        self.reshard_after_forward = reshard_after_forward
+        self.replicate = replicate
+        self.group_mb = group_mb
+
+    def check(self, cell: Cell) -> None:
+        if self.replicate < 1 or cell.world_size % self.replicate:
+            divisors = [n for n in range(1, cell.world_size + 1) if cell.world_size % n == 0]
+            nearest = min(divisors, key=lambda n: abs(n - self.replicate))
+            raise ConfigError(
+                f"parallel.replicate={self.replicate} must divide the world size "
+                f"{cell.world_size} (replicas x shards = ranks). Nearest: "
+                f"parallel.replicate={nearest}."
+            )
+
+    def spread(self, model: nn.Module, precision: Precision) -> nn.Module:
+        # The optimizer runs on plain local tensors that share the shards' memory: the same
+        # numbers as on DTensors without their dispatch, which costs more than a small step.
+        self.mesh = self._mesh()
+        policy = MixedPrecisionPolicy(
+            # Only what travels and what is computed with is narrowed. Autocast, the same as
+            # under every strategy, chooses the type of each operation.
+            param_dtype=precision.compute if precision.mixed else None,
+            reduce_dtype=torch.float32,
+            cast_forward_inputs=False,
+        )
+        for group in self._groups(blocks_of(model)):
+            fully_shard(
+                group,
+                mesh=self.mesh,
+                reshard_after_forward=self.reshard_after_forward,
+                mp_policy=policy,
+            )
+        fully_shard(
+            model,
+            mesh=self.mesh,
+            reshard_after_forward=self.reshard_after_forward,
+            mp_policy=policy,
+        )
+        # Taken now: after a forward without gradients the module lists gathered parameters.
+        self.sharded = [(name, p) for name, p in model.named_parameters()]
+        return model
+
+    def _mesh(self) -> DeviceMesh:
+        kind, world = self.ranks.device.type, self.ranks.world_size
+        if self.replicate == 1:
+            return init_device_mesh(kind, (world,), mesh_dim_names=("shard",))
+        return init_device_mesh(
+            kind, (self.replicate, world // self.replicate), mesh_dim_names=("replicate", "shard")
+        )
+
+    def _groups(self, blocks: list[nn.Module]) -> list[list[nn.Module]]:
+        """Consecutive blocks, each group at most `group_mb` unless one block is larger."""
+        limit = self.group_mb * 2**20
+        groups: list[list[nn.Module]] = []
+        size = 0.0
+        for block in blocks:
+            own = sum(p.numel() * 4 for p in block.parameters())
+            if groups and size + own <= limit:
+                groups[-1].append(block)
+                size += own
+            else:
+                groups.append([block])
+                size = own
+        return groups
+
+    def local_parameters(self) -> NamedParameters:
+        local = []
+        for name, p in self.sharded:
+            assert isinstance(p, DTensor)
+            shard = nn.Parameter(p.to_local().detach(), requires_grad=p.requires_grad)
+            local.append((name, shard))
+        return local
+
+    def shared(self) -> Shared:
+        return Shared(world=dist.group.WORLD, shards=self.mesh["shard"].get_group())
+
+    def sync(self, last: bool) -> AbstractContextManager[None]:
+        assert isinstance(self.module, FSDPModule)
+        self.module.set_requires_gradient_sync(last)
+        return nullcontext()
+
+    def gather_gradients(self) -> None:
+        for (_, local), (_, p) in zip(self.named, self.sharded, strict=True):
+            grad = p.grad
+            local.grad = grad.to_local() if isinstance(grad, DTensor) else None
+            p.grad = None
+
+    def full_weights(self) -> dict[str, Tensor]:
+        average_buffers(self.plain, self.dp_size)
+        weights: dict[str, Tensor] = {}
+        for name, tensor in self.plain.state_dict().items():
+            # One parameter at a time: never a second whole model on a device.
+            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+            if self.ranks.main:
+                weights[name] = full.detach().to("cpu", copy=True)
+        return weights
+
+    def close(self) -> None:
+        del self.sharded, self.mesh
+        super().close()

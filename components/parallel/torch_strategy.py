@@ -1,0 +1,182 @@
+"""What the strategies built on torch's own autograd loop share: single, dp, ddp, fsdp."""
+
+from __future__ import annotations
+
+import gc
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from components.cluster.ranks import Ranks
+from components.data.batch import Batch
+from components.model.objective import Objective
+from components.parallel.base import (
+    Held,
+    MakeOptimizer,
+    NamedParameters,
+    Parallel,
+    Step,
+    Sums,
+    average_buffers,
+    merge_over_ranks,
+    refuse_half_parameters,
+)
+from components.parallel.update import Shared, Update
+from components.precision import Precision
+
+
+class TorchStrategy(Parallel):
+    """A forward and backward per micro-batch, gradients averaged over data-parallel ranks.
+
+    A subclass says how the model is spread (`spread`) and how the averaging is
+    held back until the last micro-batch (`sync`).
+    """
+
+    def prepare(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        make_optimizer: MakeOptimizer,
+        precision: Precision,
+        ranks: Ranks,
+        clip_norm: float | None,
+    ) -> None:
+        refuse_half_parameters(model, precision)
+        self.ranks = ranks
+        self.dp_rank = 0 if self.one_process else ranks.rank
+        self.dp_size = 1 if self.one_process else ranks.world_size
+        self.objective = objective
+        self.plain = model
+        self.autocast: AbstractContextManager[None] = (
+            torch.autocast(ranks.device.type, dtype=precision.compute)  # type: ignore[assignment]
+            if precision.mixed
+            else nullcontext()
+        )
+        self.module = self.spread(model, precision)
+        self.named = self.local_parameters()
+        self._optimizer = make_optimizer(self.named)
+        self.update = Update(
+            self._optimizer,
+            [p for _, p in self.named if p.requires_grad],
+            precision,
+            clip_norm,
+            ranks.device,
+            self.shared(),
+        )
+
+    @abstractmethod
+    def spread(self, model: nn.Module, precision: Precision) -> nn.Module:
+        """Place the model on its device(s); returns the module to call."""
+
+    def sync(self, last: bool) -> AbstractContextManager[None]:
+        """A context for one micro-batch: gradients are averaged in it only if it is the last."""
+        return nullcontext()
+
+    def shared(self) -> Shared:
+        """How ranks agree on a step and add up a norm."""
+        return Shared(world=dist.group.WORLD if self.dp_size > 1 else None)
+
+    def local_parameters(self) -> NamedParameters:
+        """The (plain name, tensor) pairs that this rank's optimizer updates."""
+        return list(self.plain.named_parameters())
+
+    def gather_gradients(self) -> None:
+        """Called after the last backward, before the update."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        return self._optimizer
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The valid rows' outputs, as fp32, and targets."""
+        with self.autocast:
+            outputs = self.module(batch.inputs)
+        outputs = outputs.float()
+        if batch.valid == batch.rows:
+            return outputs, batch.targets
+        return outputs[: batch.valid], batch.targets[: batch.valid]
+
+    def step(self, micro_batches: list[Batch]) -> Step:
+        self.module.train()
+        micro_batches = [batch.to(self.ranks.device) for batch in micro_batches]
+        weight = self._loss_weight(micro_batches)
+        total = torch.zeros((), device=self.ranks.device)
+        last = len(micro_batches) - 1
+        for index, batch in enumerate(micro_batches):
+            with self.sync(index == last):
+                # Averaging over ranks divides by dp_size; the weight undoes that once.
+                loss = self.objective.loss_sum(*self.forward(batch)) * weight
+                self.update.scale(loss).backward()
+            total += loss.detach()
+        if self.dp_size > 1:
+            dist.all_reduce(total)
+            total /= self.dp_size
+        self.gather_gradients()
+        norm, applied = self.update.apply()
+        return Step(total, norm, applied, self.update.loss_scale)
+
+    def _loss_weight(self, micro_batches: list[Batch]) -> Tensor | float:
+        """dp_size / valid targets in the global batch: makes averaged sums a global mean."""
+        counts = [self.objective.count(batch.targets[: batch.valid]) for batch in micro_batches]
+        count = counts[0] if len(counts) == 1 else sum(counts)
+        if self.dp_size > 1:
+            tensor = torch.as_tensor(count, dtype=torch.float32, device=self.ranks.device)
+            dist.all_reduce(tensor)
+            return self.dp_size / tensor.clamp_(min=1)
+        if isinstance(count, Tensor) and count.device.type != "cpu":
+            return 1 / count.clamp(min=1)
+        return 1 / max(int(count), 1)
+
+    @torch.no_grad()
+    def evaluate(self, micro_batches: Iterable[Batch]) -> Sums:
+        average_buffers(self.plain, self.dp_size)
+        self.module.eval()
+        sums: dict[str, list[Tensor]] = {}
+        for batch in micro_batches:
+            batch = batch.to(self.ranks.device)
+            outputs, targets = self.forward(batch)
+            if batch.valid == 0:
+                continue
+            parts = self.objective.metrics(outputs, targets)
+            loss = self.objective.loss_sum(outputs, targets)
+            parts["loss"] = (loss, torch.as_tensor(self.objective.count(targets)))
+            for name, pair in parts.items():
+                so_far = sums.setdefault(name, [torch.zeros(()), torch.zeros(())])
+                for index, value in enumerate(pair):
+                    so_far[index] = so_far[index] + value.double()
+        totals = Sums()
+        for name, (total, count) in sums.items():
+            totals.add(name, float(total), float(count))
+        return merge_over_ranks(totals)
+
+    def full_weights(self) -> dict[str, Tensor]:
+        average_buffers(self.plain, self.dp_size)
+        if not self.ranks.main:
+            return {}
+        return {name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()}
+
+    def held(self) -> Held:
+        return Held(
+            params=[p for _, p in self.named],
+            grads=self.update.gradients,
+            optimizer=optimizer_tensors(self._optimizer),
+            buffers=list(self.plain.buffers()),
+        )
+
+    def reduce_dtype(self) -> str:
+        return "float32"
+
+    def close(self) -> None:
+        # A reducer or communication hook that is dropped after the process group crashes at exit.
+        del self.module, self.plain, self.update, self._optimizer, self.named
+        gc.collect()
+
+
+def optimizer_tensors(optimizer: Optimizer) -> list[Tensor]:
+    """All tensors of an optimizer's state."""
+    return [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
