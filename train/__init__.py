@@ -1,0 +1,1 @@
+"""How a run goes, in the order in which it goes."""

@@ -1,0 +1,204 @@
+"""From the command line to the configs of all its jobs, before anything starts.
+
+`parse` reads flags and overrides, `compose_jobs` composes one config, or those
+of a whole sweep. Both refuse by ConfigError; neither makes a folder or a
+process, and neither imports torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from components.errors import ConfigError
+from train import run_names
+from train.composed import check_composed
+from train.diagnosis import explain, open_choices, unparsable
+from train.hydra_api import Composer, HydraException, argument_parser, resolving
+from train.problems import refuse
+
+GROUP_OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_]\w*)=(?!\{)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command line, read but not yet composed.
+
+    Attributes:
+        overrides: `key=value` words, with `+` set or dropped as Hydra needs it for groups.
+        multirun: whether `-m` was given.
+        config_dir: the user's further folder of groups, if any.
+        passthrough: Hydra alone answers (`--help`, `--cfg job`, ...): nothing to compose here.
+        argv: flags and overrides for `hydra_api.run`, equal in meaning to what was typed.
+        composer: composes configs from this command line's folders.
+    """
+
+    overrides: list[str]
+    multirun: bool
+    config_dir: str | None
+    passthrough: bool
+    argv: list[str]
+    composer: Composer = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job's composed config.
+
+    Attributes:
+        overrides: the job's own overrides, a sweep's values put in.
+        config: resolved, without missing values and without Hydra's node.
+        hydra: Hydra's node, unresolved.
+        number: position in the sweep, from 0; None outside a sweep.
+    """
+
+    overrides: list[str]
+    config: DictConfig
+    hydra: DictConfig = field(repr=False)
+    number: int | None = None
+
+    @property
+    def label(self) -> str:
+        """How messages name the job: empty outside a sweep."""
+        if self.number is None:
+            return ""
+        return f"job {self.number} ({' '.join(self.overrides) or 'no overrides'})"
+
+
+def parse(argv: list[str]) -> CommandLine:
+    """Read flags and overrides, in any order.
+
+    Args:
+        argv: the words behind `python -m train`.
+
+    Raises:
+        ConfigError: for an unknown flag, flags that exclude each other, or a
+            config folder that does not exist.
+    """
+    parser = argument_parser()
+
+    def error(message: str) -> NoReturn:
+        raise ConfigError(f"{message[0].upper()}{message[1:]}. --help lists what there is.")
+
+    parser.error = error  # type: ignore[method-assign]
+    args = parser.parse_intermixed_args(argv)
+    asked = (args.help, args.hydra_help, args.cfg, args.info, args.shell_completion)
+    if args.experimental_rerun:
+        raise ConfigError(
+            "--experimental-rerun writes into the folder of the old run. Give the overrides "
+            "in that run's .hydra/overrides.yaml again instead: each run has its own folder."
+        )
+    if sum(map(bool, (*asked, args.run, args.multirun))) > 1:
+        raise ConfigError(
+            "Only one of --run, --multirun, --help, --hydra-help, --cfg, --info and "
+            "--shell-completion can be given."
+        )
+    if args.config_path and "://" not in args.config_path:
+        args.config_path = os.path.abspath(args.config_path)
+
+    run_names.register()
+    composer = Composer(args.config_path, args.config_name, args.config_dir)
+    primary = composer.primary_groups()
+    overrides = [_as_hydra_needs(text, primary, composer) for text in args.overrides]
+    return CommandLine(
+        overrides=overrides,
+        multirun=args.multirun,
+        config_dir=args.config_dir,
+        passthrough=any(asked) or args.resolve or args.package is not None,
+        argv=[*_flags(args), *overrides],
+        composer=composer,
+    )
+
+
+def compose_jobs(command_line: CommandLine) -> list[Job]:
+    """Compose every job of a command line: one, or all of a sweep.
+
+    A sweep is expanded as Hydra's basic sweeper does, `hydra.sweeper.params`
+    included. Another sweeper decides on its values later: then the one job here
+    is the config without them.
+
+    Raises:
+        ConfigError: listing what is wrong with any job, each with its cure.
+    """
+    composer = command_line.composer
+    refuse(unparsable(composer, command_line.overrides))
+    base = _compose(composer, command_line.overrides, multirun=True)
+    refuse(open_choices(composer, base, command_line.overrides))
+    hydra_overrides = list(base.hydra.overrides.hydra)
+    task_overrides = list(base.hydra.overrides.task)
+
+    if not (command_line.multirun or composer.is_multirun(base)):
+        chosen = _compose(composer, command_line.overrides)
+        refuse(check_composed(composer, chosen))
+        return [_job(chosen, None)]
+
+    try:
+        split = composer.split(base, task_overrides)
+    except HydraException as error:
+        raise ConfigError(f"The sweep cannot be expanded: {error}") from None
+    if split is None:
+        parsed = composer.parse(task_overrides)
+        fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
+        split = [fixed]
+
+    problems: dict[str, str] = {}  # a mistake that several jobs share is told once
+    jobs = []
+    for number, overrides in enumerate(split):
+        try:
+            config = composer.compose([*hydra_overrides, *overrides])
+        except Exception as error:
+            found = explain(composer, [*hydra_overrides, *overrides], error)
+        else:
+            found = check_composed(composer, config)
+            if not found:
+                jobs.append(_job(config, number))
+        for problem in found:
+            problems.setdefault(problem, f"job {number} ({' '.join(overrides)}): {problem}")
+    refuse(list(problems.values()))
+    return jobs
+
+
+def _compose(composer: Composer, overrides: list[str], *, multirun: bool = False) -> DictConfig:
+    try:
+        config = composer.compose(overrides, multirun=multirun)
+    except Exception as error:
+        refuse(explain(composer, overrides, error, multirun=multirun))
+        raise
+    return config
+
+
+def _job(composed: DictConfig, number: int | None) -> Job:
+    config = composed.copy()
+    with open_dict(config):
+        node = config.pop("hydra")
+    with resolving(composed):
+        OmegaConf.resolve(config)
+    return Job(list(node.overrides.task), config, node, number)
+
+
+def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> str:
+    """`group=option` and `+group=option` mean the same: set or drop the `+`.
+
+    Hydra wants it for a group outside the primary defaults list, and refuses it for one inside.
+    """
+    match = GROUP_OVERRIDE.fullmatch(override)
+    if match is None or not composer.is_group(match[2]):
+        return override
+    plus = "" if match[2] in primary else "+"
+    return f"{plus}{match[2]}={match[3]}"
+
+
+def _flags(args: argparse.Namespace) -> list[str]:
+    """The flags again, each in its long form, in front of the overrides."""
+    flags = []
+    for name, value in vars(args).items():
+        if name == "overrides" or value is None or value is False:
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        flags.append(flag if value is True else f"{flag}={value}")
+    return flags
