@@ -1,0 +1,73 @@
+"""Worker processes that fetch samples: their start, and their certain end."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+T = TypeVar("T")
+
+
+def worker_loader(
+    data_set: Dataset[Any], num_workers: int, seed: int, *, requests: Any = None
+) -> DataLoader[Any]:
+    """A DataLoader that only moves what `data_set` makes: batching is done elsewhere.
+
+    Args:
+        data_set: map-style, called with each of `requests` in their order, or iterable.
+        seed: of the workers' random states at their start.
+        requests: an iterable, possibly without end.
+    """
+    return DataLoader(
+        data_set,
+        batch_size=None,
+        sampler=requests,
+        num_workers=num_workers,
+        collate_fn=_as_it_is,
+        worker_init_fn=_start,
+        # Without a generator of its own, the loader would draw from the one that dropout uses.
+        generator=torch.Generator().manual_seed(seed),
+        # Iterable data is read epoch after epoch by the same workers.
+        persistent_workers=requests is None,
+    )
+
+
+def drain(iterator: Iterator[T]) -> Generator[T, None, None]:
+    """The loader's items; closing the generator, or any error, ends the workers."""
+    try:
+        yield from iterator
+    finally:
+        stop(iterator)
+
+
+def stop(iterator: Any) -> None:
+    """End a loader's workers, by force where they do not follow."""
+    processes = list(iterator._workers)
+    iterator._shutdown_workers()
+    for process in processes:
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _as_it_is(item: T) -> T:
+    return item
+
+
+def _start(worker: int) -> None:
+    """Signals are the training process's business; a worker ends when it does.
+
+    Schedulers signal all processes of a job at once. A worker that died of it
+    would fail the run before the training process has saved its state.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    if sys.platform == "linux":
+        # PR_SET_PDEATHSIG: however the training process dies, even inside a long fetch.
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
