@@ -1,0 +1,92 @@
+"""The user's terminal (or pipe) as this process sees it: one writer for all."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from typing import TextIO
+
+DEFAULT_WIDTH = 80
+
+ERASE = "\r\x1b[2K"
+"""Back to the start of the terminal's line, and clear it."""
+
+
+class ConsoleStream(io.TextIOBase):
+    """A text stream with an optional live last line, that never fails.
+
+    What is written stands above the live line, in whole lines. A reader that
+    went away (`| head`) must not end training: after the first error all
+    output is dropped.
+
+    Args:
+        file: where the text goes.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._gone = False
+        self._lock = threading.RLock()
+        self._live: str | None = None
+        self._partial = ""
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            if self._live is None:
+                self._put(text)
+            else:
+                above, newline, self._partial = (self._partial + text).rpartition("\n")
+                if newline:
+                    self._put(f"{ERASE}{above}\n{self._live}")
+        return len(text)
+
+    def live(self, line: str | None) -> None:
+        """Show `line` below all else in place of the last one; None leaves it and ends it.
+
+        Only for a terminal. The line must be shorter than `width` columns: what
+        wraps cannot be erased.
+        """
+        with self._lock:
+            if line is not None:
+                self._put(ERASE + line)
+            elif self._live is not None:
+                self._put("\n" + self._partial)
+                self._partial = ""
+            self._live = line
+
+    def _put(self, text: str) -> None:
+        """One write, so that lines of several processes do not mix."""
+        if not self._gone:
+            try:
+                self._file.write(text)
+                self._file.flush()
+            except (OSError, ValueError):
+                self._gone = True
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal; 80 where there is none."""
+        try:
+            return os.get_terminal_size(self._file.fileno()).columns or DEFAULT_WIDTH
+        except (OSError, ValueError):
+            return DEFAULT_WIDTH
+
+    def release(self) -> None:
+        """Close the file; later text is dropped."""
+        with self._lock:
+            self._gone = True
+            self._file.close()
+
+    def isatty(self) -> bool:
+        return not self._file.closed and self._file.isatty()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._file.encoding or "utf-8"

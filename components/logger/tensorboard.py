@@ -1,0 +1,56 @@
+"""TensorBoard event files, for those who have it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from typing import TYPE_CHECKING, Any
+
+from components.errors import ConfigError
+from components.logger.base import Logger, RunInfo
+from components.logger.jsonl import plain
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoardLogger(Logger):
+    """Scalars by step into `<run folder>/<folder>`, and the config as text.
+
+    Args:
+        folder: where the event files go, inside the run's folder.
+        flush_s: seconds between flushes, done on a thread of TensorBoard's own.
+
+    Raises:
+        ConfigError: the `tensorboard` package is not installed.
+    """
+
+    def __init__(self, folder: str = "tensorboard", flush_s: int = 10) -> None:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise ConfigError(
+                "logger=tensorboard needs the tensorboard package, which is not installed. "
+                "Install it with: pip install 'shardlab[tensorboard]', "
+                "or take logger=default."
+            )
+        self.folder = folder
+        self.flush_s = flush_s
+        self._writer: SummaryWriter | None = None
+
+    def start(self, info: RunInfo) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(info.folder / self.folder), flush_secs=self.flush_s)
+        self._writer.add_text("config", f"```json\n{json.dumps(info.config, indent=2)}\n```")
+
+    def log(self, record: dict[str, Any]) -> None:
+        if self._writer is None:
+            return
+        for key, value in plain(record).items():
+            # Step and time are the axes of every curve, not curves.
+            if key not in ("step", "time") and isinstance(value, int | float):
+                self._writer.add_scalar(key, value, record["step"], record["time"])
+
+    def finish(self, status: str, summary: dict[str, Any]) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,274 @@
+"""Weights & Biases, kept at arm's length from training.
+
+One thread of the sink's own does everything that may wait (starting the
+service, a server that does not answer, uploading): the training loop only puts
+records into a queue, and nothing here can hold it up. What W&B loses when it
+fails stands in `metrics.jsonl` all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from components.errors import ConfigError
+from components.logger.base import Logger, RunInfo
+from components.logger.jsonl import plain
+
+if TYPE_CHECKING:
+    from wandb import Run
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["online", "offline", "disabled"]
+
+EXIT_CODES = {"completed": 0, "failed": 1, "refused": 2, "preempted": 75, "interrupted": 130}
+"""The exit code that W&B is told, by status: the same that the process ends with."""
+
+QUEUE_SIZE = 10_000
+"""Records that may wait for W&B before it counts as stuck and is switched off."""
+
+SHUTDOWN_S = 5.0
+"""Seconds beyond the upload that W&B's service has for ending itself."""
+
+
+class WandbLogger(Logger):
+    """Mirrors the records to a W&B run.
+
+    Args:
+        mode: `offline` writes into `<run folder>/wandb` for a later `wandb sync`;
+            `online` sends as well; `disabled` does not even import wandb.
+        project, entity: where the run belongs.
+        group: None: the group of the run's `RunInfo`.
+        tags: in addition to the run's precision, parallel and cluster.
+        init_timeout_s: seconds that `online` waits for the server before the run
+            goes offline, with a warning.
+        finish_timeout_s: seconds that the end of a run waits for the upload.
+
+    Raises:
+        ConfigError: an unknown mode or a time-out that is not above zero.
+    """
+
+    def __init__(
+        self,
+        mode: Mode = "offline",
+        project: str = "shardlab",
+        entity: str | None = None,
+        group: str | None = None,
+        tags: list[str] | None = None,
+        init_timeout_s: float = 30.0,
+        finish_timeout_s: float = 60.0,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise ConfigError(
+                f"logger.wandb.mode={mode} is unknown. Take one of {', '.join(get_args(Mode))}."
+            )
+        for key, value in (
+            ("init_timeout_s", init_timeout_s),
+            ("finish_timeout_s", finish_timeout_s),
+        ):
+            if value <= 0:
+                raise ConfigError(
+                    f"logger.wandb.{key}={value} must be above 0 seconds: "
+                    "without an end a lost network would hold up the run."
+                )
+        self.mode: Mode = mode
+        self.project = project
+        self.entity = entity
+        self.group = group
+        self.tags = list(tags or [])
+        self.init_timeout_s = init_timeout_s
+        self.finish_timeout_s = finish_timeout_s
+
+        self._queue: queue.Queue[dict[str, Any] | _Finish] = queue.Queue(QUEUE_SIZE)
+        self._thread: threading.Thread | None = None
+        self._service: subprocess.Popen[bytes] | None = None
+        self._error: Exception | None = None
+        self._deadline = 0.0
+
+    def start(self, info: RunInfo) -> None:
+        if self.mode == "disabled":
+            return
+        # On this thread: two threads importing at once can see half a module.
+        with _no_error_reporting():
+            import wandb  # noqa: F401
+        # Offline may have to follow online, and W&B's service has to come up first.
+        self._deadline = monotonic() + 2 * self.init_timeout_s
+        self._thread = threading.Thread(
+            target=self._serve, args=(info,), name="shardlab-wandb", daemon=True
+        )
+        self._thread.start()
+
+    def log(self, record: dict[str, Any]) -> None:
+        if self._thread is None:
+            return
+        if self._error is not None:
+            raise self._error
+        try:
+            self._queue.put_nowait(record)
+        except queue.Full:
+            self._kill_service()
+            raise TimeoutError(f"W&B has not taken the last {QUEUE_SIZE} records") from None
+
+    def finish(self, status: str, summary: dict[str, Any]) -> None:
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        starting = max(0.0, self._deadline - monotonic())
+        with contextlib.suppress(queue.Full):
+            self._queue.put_nowait(_Finish(status, summary))
+        thread.join(starting + self.finish_timeout_s + SHUTDOWN_S)
+        if thread.is_alive():
+            self._kill_service()
+            thread.join(SHUTDOWN_S)
+            raise TimeoutError(
+                f"W&B did not end within logger.wandb.finish_timeout_s={self.finish_timeout_s:g}"
+            )
+        if self._error is not None:
+            raise self._error
+
+    # All below runs on the sink's own thread, but for _kill_service.
+
+    def _serve(self, info: RunInfo) -> None:
+        """Start the run, pass records on until told to finish, and clear up."""
+        import wandb
+
+        try:
+            with _no_error_reporting(), _own_exit_hooks():
+                run = self._init(info)
+            self._deadline = 0.0
+            with contextlib.suppress(AttributeError):
+                # No public way leads to it. Without it, a service that hangs could
+                # not be ended, and its exit hook would keep this process for ever.
+                self._service = wandb.setup()._connection._proc._process  # type: ignore[union-attr]
+            run.define_metric("step")
+            run.define_metric("*", step_metric="step")
+            while not isinstance(item := self._queue.get(), _Finish):
+                run.log(item)
+            run.summary.update({**plain(item.summary), "status": item.status})
+            run.finish(exit_code=EXIT_CODES.get(item.status, 1))
+        except Exception as error:
+            self._error = error
+        finally:
+            self._deadline = 0.0
+            # SystemExit: how teardown tells that the service had been killed.
+            with contextlib.suppress(Exception, SystemExit):
+                wandb.teardown()
+
+    def _init(self, info: RunInfo) -> Run:
+        """Begin the W&B run; offline where online cannot be."""
+        import wandb
+
+        _tell_of_earlier_segments(info, self.mode)
+        if self.mode == "offline":
+            return self._init_as("offline", info)
+        begun = monotonic()
+        try:
+            return self._init_as("online", info)
+        except Exception as error:
+            log.warning(
+                "W&B could not go online within %.0f s (%s: %s). This run is recorded offline in "
+                "%s instead of logger.wandb.mode=online; upload it later with `wandb sync`.",
+                monotonic() - begun,
+                type(error).__name__,
+                error,
+                info.folder / "wandb",
+            )
+            # The service that failed still holds the run's id.
+            with contextlib.suppress(Exception, SystemExit):
+                wandb.teardown()
+            return self._init_as("offline", info)
+
+    def _init_as(self, mode: Mode, info: RunInfo) -> Run:
+        import wandb
+
+        # Logging in has no settings of its own: it takes those of the session.
+        wandb.setup(settings=wandb.Settings(silent=True))
+        cell = info.cell
+        return wandb.init(
+            mode=mode,
+            project=self.project,
+            entity=self.entity,
+            dir=str(info.folder),
+            id=info.run_id,
+            name=info.name,
+            group=self.group or info.group,
+            job_type=f"{cell['parallel']}-{cell['precision']}",
+            tags=[*self.tags, *(str(cell[key]) for key in ("precision", "parallel", "cluster"))],
+            config={**info.config, "cell": cell},
+            resume="allow" if mode == "online" else None,
+            reinit="finish_previous",
+            settings=wandb.Settings(
+                silent=True,
+                console="off",
+                disable_git=True,
+                disable_code=True,
+                save_code=False,
+                login_timeout=self.init_timeout_s,
+                init_timeout=self.init_timeout_s,
+                finish_timeout=self.finish_timeout_s,
+                x_disable_stats=True,
+                x_disable_meta=True,
+                x_disable_machine_info=True,
+                x_save_requirements=False,
+            ),
+        )
+
+    def _kill_service(self) -> None:
+        """End W&B's service process, which fails every call that waits for it."""
+        if self._service is not None:
+            self._service.kill()
+
+
+class _Finish:
+    """The last item of the queue."""
+
+    def __init__(self, status: str, summary: dict[str, Any]) -> None:
+        self.status = status
+        self.summary = summary
+
+
+@contextlib.contextmanager
+def _no_error_reporting() -> Iterator[None]:
+    """W&B's own error reports switched off, which only its environment variable can do."""
+    key = "WANDB_ERROR_REPORTING"
+    if key in os.environ:
+        yield
+        return
+    os.environ[key] = "false"
+    try:
+        yield
+    finally:
+        os.environ.pop(key, None)
+
+
+@contextlib.contextmanager
+def _own_exit_hooks() -> Iterator[None]:
+    """Undo W&B's hold on `sys.exit` and `sys.excepthook`: it prints tracebacks a second time."""
+    hooks = sys.exit, sys.excepthook
+    try:
+        yield
+    finally:
+        sys.exit, sys.excepthook = hooks
+
+
+def _tell_of_earlier_segments(info: RunInfo, mode: Mode) -> None:
+    """Say what W&B cannot do: continue an offline run. Each attempt leaves a segment."""
+    earlier: list[Path] = sorted((info.folder / "wandb").glob(f"offline-run-*-{info.run_id}"))
+    if earlier:
+        log.info(
+            "W&B keeps %d earlier offline segment(s) of this run in %s: `wandb sync` them in "
+            "order of time, before %s. metrics.jsonl holds the whole run in any case.",
+            len(earlier),
+            info.folder / "wandb",
+            "the one that begins now" if mode == "offline" else "reading the run online",
+        )
