@@ -28,6 +28,8 @@ OWN_HANDLERS = ("DeepSpeed", "transformers")
 class RankLogs:
     """Redirects this process's output for as long as it lives, or until `restore`.
 
+    Make it after `import torch`, whose loggers bring their own handlers.
+
     Args:
         folder: the run's folder; `logs/rank-N.log` is appended to.
         rank: this process's rank.
