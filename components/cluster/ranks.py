@@ -69,3 +69,21 @@ def leave() -> None:
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
+
+
+def all_agree(ranks: Ranks, vote: bool) -> bool:
+    """Whether every rank votes yes. Call on all ranks."""
+    if ranks.world_size == 1:
+        return vote
+    votes = torch.tensor(int(vote), device=ranks.device)
+    dist.all_reduce(votes, op=dist.ReduceOp.MIN)
+    return bool(votes.item())
+
+
+def sum_over_ranks(ranks: Ranks, value: int) -> int:
+    """The sum of every rank's value. Call on all ranks."""
+    if ranks.world_size == 1:
+        return value
+    total = torch.tensor(value, device=ranks.device)
+    dist.all_reduce(total)
+    return int(total.item())

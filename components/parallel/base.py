@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -148,7 +148,7 @@ class Parallel(ABC):
             that the data layer needs to know. Valid after `prepare`.
     """
 
-    name: ClassVar[str]
+    name: str
     one_process: ClassVar[bool] = False
 
     dp_rank: int = 0
@@ -229,6 +229,10 @@ class Parallel(ABC):
     @abstractmethod
     def reduce_dtype(self) -> str:
         """The type in which gradients travel between ranks, as in `float32`."""
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Files for the run's folder, by name: what a library under this strategy was told."""
+        return {}
 
     @abstractmethod
     def close(self) -> None:

@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor
 from components.errors import ConfigError
 from components.model.stack import blocks_of
 from components.parallel.base import Cell, NamedParameters, average_buffers
+from components.parallel.half_parameters import compute_as_autocast
 from components.parallel.torch_strategy import TorchStrategy
 from components.parallel.update import Shared
 from components.precision import Precision
@@ -56,9 +57,9 @@ class FSDP(TorchStrategy):
             )
 
     def spread(self, model: nn.Module, precision: Precision) -> nn.Module:
-        # The optimizer runs on plain local tensors that share the shards' memory: the same
-        # numbers as on DTensors without their dispatch, which costs more than a small step.
         self.mesh = self._mesh()
+        if precision.mixed:
+            compute_as_autocast(model)
         policy = MixedPrecisionPolicy(
             # Only what travels and what is computed with is narrowed. Autocast, the same as
             # under every strategy, chooses the type of each operation.
@@ -107,6 +108,8 @@ class FSDP(TorchStrategy):
         return groups
 
     def local_parameters(self) -> NamedParameters:
+        # The optimizer runs on plain local tensors that share the shards' memory: the same
+        # numbers as on DTensors without their dispatch, which costs more than a small step.
         local = []
         for name, p in self.sharded:
             assert isinstance(p, DTensor)

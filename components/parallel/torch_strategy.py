@@ -26,6 +26,7 @@ from components.parallel.base import (
     merge_over_ranks,
     refuse_half_parameters,
 )
+from components.parallel.tally import Tally
 from components.parallel.update import Shared, Update
 from components.precision import Precision
 
@@ -110,7 +111,7 @@ class TorchStrategy(Parallel):
         for index, batch in enumerate(micro_batches):
             with self.sync(index == last):
                 # Averaging over ranks divides by dp_size; the weight undoes that once.
-                loss = self.objective.loss_sum(*self.forward(batch)) * weight
+                loss = self._loss_sum(batch) * weight
                 self.update.scale(loss).backward()
             total += loss.detach()
         if self.dp_size > 1:
@@ -119,6 +120,11 @@ class TorchStrategy(Parallel):
         self.gather_gradients()
         norm, applied = self.update.apply()
         return Step(total, norm, applied, self.update.loss_scale)
+
+    def _loss_sum(self, batch: Batch) -> Tensor:
+        outputs, targets = self.forward(batch)
+        # Without a valid row a zero with a graph: backward still takes part in every collective.
+        return self.objective.loss_sum(outputs, targets) if batch.valid else outputs.sum()
 
     def _loss_weight(self, micro_batches: list[Batch]) -> Tensor | float:
         """dp_size / valid targets in the global batch: makes averaged sums a global mean."""
@@ -136,23 +142,10 @@ class TorchStrategy(Parallel):
     def evaluate(self, micro_batches: Iterable[Batch]) -> Sums:
         average_buffers(self.plain, self.dp_size)
         self.module.eval()
-        sums: dict[str, list[Tensor]] = {}
+        tally = Tally(self.objective)
         for batch in micro_batches:
-            batch = batch.to(self.ranks.device)
-            outputs, targets = self.forward(batch)
-            if batch.valid == 0:
-                continue
-            parts = self.objective.metrics(outputs, targets)
-            loss = self.objective.loss_sum(outputs, targets)
-            parts["loss"] = (loss, torch.as_tensor(self.objective.count(targets)))
-            for name, pair in parts.items():
-                so_far = sums.setdefault(name, [torch.zeros(()), torch.zeros(())])
-                for index, value in enumerate(pair):
-                    so_far[index] = so_far[index] + value.double()
-        totals = Sums()
-        for name, (total, count) in sums.items():
-            totals.add(name, float(total), float(count))
-        return merge_over_ranks(totals)
+            tally.add(*self.forward(batch.to(self.ranks.device)))
+        return merge_over_ranks(tally.sums())
 
     def full_weights(self) -> dict[str, Tensor]:
         average_buffers(self.plain, self.dp_size)

@@ -1,0 +1,139 @@
+"""The loop: steps, records and evaluations, the same for every strategy and precision."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.optim.lr_scheduler import LRScheduler
+
+from components.data.batch import Batch
+from components.parallel.base import Parallel, Step
+from train.meter import Meter
+
+Report = Callable[[dict[str, Any]], None]
+
+
+class Diverged(Exception):
+    """Training cannot go on: the loss or its gradient is not finite, or every step is skipped."""
+
+
+@dataclass
+class Progress:
+    """How far this rank has come, for whoever has to tell of its end."""
+
+    step: int = 0
+
+
+@dataclass
+class Loop:
+    """One run's training loop.
+
+    Attributes:
+        steps: optimizer steps to take, skipped ones included.
+        batches: this rank's micro-batches, a list for each step.
+        validation: this rank's micro-batches of one evaluation; None without validation data.
+        derive: further metrics from an evaluation's means.
+        report: takes each record.
+        log_every, eval_every: in steps; `eval_every` 0 evaluates after the last step only.
+        max_skips: skipped steps in a row that end the run; None when nothing is skipped.
+        on_update: called once, after the first step that changed the weights.
+        progress: steps taken.
+        scales: the loss scale after each skipped step of the present row.
+        higher_is_better: evaluation metrics that an objective added to the loss.
+    """
+
+    parallel: Parallel
+    scheduler: LRScheduler
+    batches: Iterator[list[Batch]]
+    validation: Callable[[], Iterable[Batch]] | None
+    derive: Callable[[dict[str, float]], dict[str, float]]
+    meter: Meter
+    report: Report
+    steps: int
+    log_every: int
+    eval_every: int
+    max_skips: int | None
+    on_update: Callable[[], None]
+    progress: Progress
+    scales: list[float] = field(default_factory=list)
+    higher_is_better: set[str] = field(default_factory=set)
+
+    @property
+    def step(self) -> int:
+        """Steps taken."""
+        return self.progress.step
+
+    def run(self) -> None:
+        """Train to the last step.
+
+        Raises:
+            Diverged: when going on is pointless.
+        """
+        while self.step < self.steps:
+            self._train_step()
+            if self.step % self.log_every == 0 or self.step == self.steps:
+                self._record()
+            if self._due(self.eval_every):
+                self._evaluate()
+
+    def _due(self, every: int) -> bool:
+        return self.step == self.steps or (every > 0 and self.step % every == 0)
+
+    def _train_step(self) -> None:
+        start = time.perf_counter()
+        micro_batches = next(self.batches)
+        waited = time.perf_counter() - start
+        result = self.parallel.step(micro_batches)
+        self.progress.step += 1
+        if result.applied:
+            # The schedule's unit is the update: it moves only when the weights did.
+            self.scheduler.step()
+            if self.meter.updates == 0:
+                self.on_update()
+            self.scales.clear()
+        else:
+            self._skipped(result)
+        self.meter.add(result, micro_batches, waited)
+
+    def _skipped(self, result: Step) -> None:
+        """Count skipped steps in a row; without a loss scale none is ever right."""
+        if self.max_skips is None:
+            raise Diverged(
+                f"the gradient is not finite at step {self.step} (norm "
+                f"{float(result.grad_norm)}): lower optimizer.lr, or look for an input or an "
+                "operation that gives inf or nan"
+            )
+        self.scales.append(result.loss_scale)
+        if len(self.scales) >= self.max_skips:
+            history = " -> ".join(f"{scale:g}" for scale in self.scales)
+            raise Diverged(
+                f"{len(self.scales)} steps in a row overflowed in fp16 and were skipped, up to "
+                f"step {self.step}; the loss scale went {history}. Take precision=bf16, lower "
+                "optimizer.lr, or raise precision.max_consecutive_skips"
+            )
+
+    def _record(self) -> None:
+        record = self.meter.record(self.scheduler.get_last_lr()[0])
+        self.report({"step": self.step, **record})
+        loss = record["train/loss"]
+        if loss is not None and not math.isfinite(loss):
+            raise Diverged(
+                f"the training loss is {loss} by step {self.step}: lower optimizer.lr, or look "
+                "for an input or an operation that gives inf or nan"
+            )
+
+    def _evaluate(self) -> None:
+        if self.validation is None:
+            return
+        start = time.perf_counter()
+        means = self.parallel.evaluate(self.validation()).means()
+        seconds = time.perf_counter() - start
+        self.meter.pause(seconds)
+        self.higher_is_better = {f"val/{name}" for name in means if name != "loss"}
+        metrics = {**means, **self.derive(means)}
+        named = {f"val/{name}": value for name, value in metrics.items()}
+        self.report({"step": self.step, **named, "val/time_s": seconds})

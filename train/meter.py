@@ -1,0 +1,132 @@
+"""What the loop has done since it last said so: losses, rates, waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from components.data.batch import Batch
+from components.parallel.base import Step
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What turns steps into rates, over all ranks.
+
+    Attributes:
+        samples: of one global batch.
+        flops: forward and backward of one sample; None when the model does not say.
+        peak_flops: of all devices together, FLOP/s; None when unknown.
+    """
+
+    samples: int
+    flops: float | None = None
+    peak_flops: float | None = None
+
+
+class Meter:
+    """Adds up steps between two training records, and the whole run's rate.
+
+    Args:
+        scale: turns steps into rates.
+        over_ranks: sums over data-parallel ranks: this rank's samples to all ranks' samples; called on all ranks, a record each.
+
+    Losses are added on the device, in float64 where it has it: nothing waits for
+    them before a record is due.
+    """
+
+    def __init__(self, scale: Scale, over_ranks: Callable[[int], int]) -> None:
+        self.scale = scale
+        self.over_ranks = over_ranks
+        self.tokens: int | None = None
+        self.samples = 0
+        self.skipped = 0
+        self.updates = 0
+        self.measured_steps = 0
+        self.measured_time = 0.0
+        self._first = True
+        self._reset()
+
+    def _reset(self) -> None:
+        self._loss: Tensor | float = 0.0
+        self._losses = 0
+        self._steps = 0
+        self._paused = 0.0
+        self._waited = 0.0
+        self._last: Step | None = None
+        self._start = time.perf_counter()
+
+    def add(self, step: Step, micro_batches: list[Batch], waited: float) -> None:
+        """One more step over this rank's micro-batches, which took `waited` seconds to arrive."""
+        if self._steps == 0:
+            targets = micro_batches[0].targets
+            self.tokens = targets[0].numel() if targets.dim() > 1 else None
+        self._steps += 1
+        for batch in micro_batches:
+            self.samples += batch.valid
+        self._waited += waited
+        self._last = step
+        if step.applied:
+            self.updates += 1
+            self._loss = self._loss + step.loss.double()
+            self._losses += 1
+        else:
+            self.skipped += 1
+
+    def pause(self, seconds: float) -> None:
+        """Leave `seconds` (an evaluation) out of the rates."""
+        self._paused += seconds
+
+    def record(self, lr: float) -> dict[str, Any]:
+        """A training record over the steps since the last one. Waits for the device."""
+        assert self._last is not None
+        # A window of skipped steps alone has no loss that means anything.
+        loss = float(self._loss) / self._losses if self._losses else None
+        norm = float(self._last.grad_norm)
+        elapsed = time.perf_counter() - self._start - self._paused
+        step_time = elapsed / self._steps
+        if not self._first:  # the first window holds warm-up: allocations, compilation
+            self.measured_steps += self._steps
+            self.measured_time += elapsed
+        rate = self.scale.samples / step_time
+        record = {
+            "train/loss": loss,
+            "train/grad_norm": norm,
+            "lr": lr,
+            "loss_scale": self._last.loss_scale,
+            "skipped_steps": self.skipped,
+            "samples": self.over_ranks(self.samples),
+            "samples_per_s": rate,
+            "tokens_per_s": None if self.tokens is None else rate * self.tokens,
+            "step_time_s": step_time,
+            "data_wait_share": self._waited / elapsed if elapsed > 0 else 0.0,
+            **self._flops(rate),
+        }
+        self._first = False
+        self._reset()
+        return record
+
+    def _flops(self, rate: float) -> dict[str, float]:
+        if self.scale.flops is None:
+            return {}
+        achieved = rate * self.scale.flops
+        mfu = {} if self.scale.peak_flops is None else {"mfu": achieved / self.scale.peak_flops}
+        return {"model_flops_per_s": achieved, **mfu}
+
+    def throughput(self) -> dict[str, Any]:
+        """The whole run's mean rates, its first window left out where there is a second."""
+        if not self.measured_steps:
+            return {}
+        step_time = self.measured_time / self.measured_steps
+        rate = self.scale.samples / step_time
+        return {
+            "step_time_s": step_time,
+            "samples_per_s": rate,
+            "tokens_per_s": None if self.tokens is None else rate * self.tokens,
+            **self._flops(rate),
+        }
+

@@ -1,0 +1,54 @@
+"""What really ran, read off live tensors: types and memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from components.parallel.base import Parallel
+
+
+class ComputeProbe:
+    """Reads the compute type off the output of the model's first matrix product, then steps aside."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.dtype = ""
+        for layer in model.modules():
+            weight = getattr(layer, "weight", None)
+            if isinstance(weight, nn.Parameter) and weight.dim() >= 2:
+                if isinstance(layer, nn.Embedding):  # a look-up, not a product
+                    continue
+                self._handle = layer.register_forward_hook(self._see)
+                return
+
+    def _see(self, module: nn.Module, args: Any, output: Any) -> None:
+        if torch.is_tensor(output):
+            self.dtype = _name(output.dtype)
+        self._handle.remove()
+
+
+def effective_dtypes(parallel: Parallel, probe: ComputeProbe) -> dict[str, str]:
+    """The types of params, grads, optimizer state, compute and reductions of this rank.
+
+    `master` is there where a strategy keeps a further copy of the parameters.
+    """
+    held = parallel.held().dtypes()
+    types = {
+        "param": held["params"],
+        "grad": held["grads"],
+        "optimizer": held["optimizer"],
+        "compute": probe.dtype,
+        "reduce": parallel.reduce_dtype(),
+    }
+    return {**types, "master": held["master"]} if held["master"] else types
+
+
+def peak_memory(device: torch.device, held_bytes: int) -> int:
+    """Bytes at the peak: of the allocator on a GPU, of the tensors held through a step on a CPU."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else held_bytes
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,237 @@
+"""Everything that can be known to be wrong before a process starts."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import DictConfig, OmegaConf, open_dict
+from torch import nn
+
+from components.cluster.cluster import Cluster
+from components.cluster.joined import Joined
+from components.errors import ConfigError
+from components.model.objective import objective_of
+from components.optimizer import build_optimizer
+from components.parallel.activation_checkpointing import checkpoint_blocks
+from components.parallel.base import Cell, Parallel, refuse_half_parameters
+from components.precision import Precision
+from train import sizes
+from train.targets import build
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run as it will be: what `dry_run=true` prints and the workers read.
+
+    Attributes:
+        config: the resolved config with every derived number filled in.
+        cluster: how ranks are started.
+        local_world_size, world_size: ranks on this node, and over all nodes.
+        device, backend: `cpu` or `cuda`, `gloo` or `nccl`.
+        sizes: of one step.
+        parameters: number of the model's parameters, tied ones once.
+        precision, parallel: the words on the command line.
+    """
+
+    config: DictConfig
+    cluster: Cluster
+    local_world_size: int
+    world_size: int
+    device: str
+    backend: str
+    sizes: sizes.Sizes
+    parameters: int
+    precision: str
+    parallel: str
+
+    @property
+    def cell(self) -> dict[str, Any]:
+        """The point of precision x parallel x cluster (nodes x ranks - device) of the run."""
+        return {
+            "precision": self.precision,
+            "parallel": self.parallel,
+            "cluster": f"{self.cluster.nnodes}x{self.local_world_size}-{self.device}",
+            "world_size": self.world_size,
+        }
+
+    def lines(self) -> list[str]:
+        """The plan for a reader, a line for each thing that it fixes."""
+        size, config = self.sizes, self.config
+        ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
+        return [
+            f"cell        precision={self.precision} parallel={self.parallel}",
+            f"ranks       {ranks} on {self.cluster.nnodes} node(s), {self.device}, {self.backend}",
+            f"model       {self.parameters:,} parameters, float32 masters, "
+            f"compute {config.precision.compute_dtype}",
+            f"step        global batch {size.global_batch_size} = micro-batch "
+            f"{size.micro_batch_size} x accumulation {size.accumulation} x "
+            f"{size.dp_size} data-parallel",
+            f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
+        ]
+
+
+def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
+    """Check a composed config, and work out what it leaves open.
+
+    Builds every component but the data set's content: options are checked by
+    their constructors, the model stands on the meta device.
+
+    Args:
+        config: resolved, every `_target_` checked already.
+        joined: the gang that an outside launcher has started; None when we start it.
+        folder: where the run will land, for the space on its disk.
+
+    Raises:
+        ConfigError: for the first thing that cannot be.
+    """
+    cluster: Cluster = build(config.cluster, "cluster")
+    precision: Precision = build(config.precision, "precision")
+    parallel: Parallel = build(config.parallel, "parallel")
+    build(config.data, "data")
+    model = _on_meta(config)
+    refuse_half_parameters(model, precision)
+    _check_optimizer(config, model)
+
+    cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)
+    device = cluster.device_type()
+    parallel.check(
+        Cell(
+            precision=precision,
+            device=device,
+            world_size=world_size,
+            local_world_size=local_world_size,
+            model=model,
+            activation_checkpointing=config.activation_checkpointing,
+        )
+    )
+    step = sizes.solve(
+        config.global_batch_size,
+        config.micro_batch_size,
+        config.accumulation,
+        parallel.dp_degree(world_size),
+        parallel.default_accumulation(world_size),
+    )
+    parallel.check_sizes(world_size, step.micro_batch_size, step.accumulation)
+    parameters = sum(p.numel() for p in model.parameters())
+    _check_disk(folder, parameters)
+
+    config = config.copy()
+    with open_dict(config):
+        config.global_batch_size = step.global_batch_size
+        config.micro_batch_size = step.micro_batch_size
+        config.accumulation = step.accumulation
+        config.cluster.nproc_per_node = local_world_size
+        config.cluster.nnodes = cluster.nnodes
+    return Plan(
+        config=config,
+        cluster=cluster,
+        local_world_size=local_world_size,
+        world_size=world_size,
+        device=device,
+        backend=cluster.backend_name(),
+        sizes=step,
+        parameters=parameters,
+        precision=precision.name,
+        parallel=parallel.name,
+    )
+
+
+def _on_meta(config: DictConfig) -> nn.Module:
+    """The model without data: its shapes, dtypes and blocks, at no cost in memory."""
+    with torch.device("meta"):
+        model = build(config.model, "model")
+    if not isinstance(model, nn.Module):
+        raise ConfigError(
+            f"model._target_={config.model._target_} gives a {type(model).__name__}; "
+            "a model is a torch.nn.Module."
+        )
+    objective_of(model)
+    checkpoint_blocks(model, config.activation_checkpointing)
+    return model
+
+
+def _check_optimizer(config: DictConfig, model: nn.Module) -> None:
+    """Let the optimizer and the scheduler refuse their settings on a stand-in for the model."""
+    named = [
+        (name, nn.Parameter(torch.zeros([1] * p.dim()), requires_grad=p.requires_grad))
+        for name, p in model.named_parameters()
+    ]
+    factory = build(config.optimizer, "optimizer")
+    optimizer = _refusing(partial(build_optimizer, factory, named), "optimizer", config.optimizer)
+    schedule = build(config.scheduler, "scheduler")
+    _refusing(partial(schedule, optimizer), "scheduler", config.scheduler)
+
+
+def _refusing(make: Any, key: str, node: DictConfig) -> Any:
+    try:
+        return make()
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise ConfigError(f"{key}._target_={node._target_} refuses its settings: {error}") from error
+
+
+def _ranks(
+    cluster: Cluster, parallel: Parallel, config: DictConfig, joined: Joined | None
+) -> tuple[Cluster, int, int]:
+    """The cluster with the number of nodes that holds, ranks on this node, and ranks in all."""
+    asked = config.cluster.nproc_per_node
+    if joined is None:
+        local = cluster.local_world_size(parallel.one_process)
+        world = local * cluster.nnodes
+    else:
+        local, world = joined.local_world_size, joined.world_size
+        if asked not in ("auto", local):
+            raise ConfigError(
+                f"cluster.nproc_per_node={asked}, but {joined.launcher} started {local} processes "
+                f"on this node. Leave cluster.nproc_per_node=auto under {joined.launcher}, or have "
+                f"it start {asked}."
+            )
+        cluster = _with_nodes(cluster, config, joined)
+    if parallel.one_process and world > 1:
+        source = f"{joined.launcher} started" if joined else f"cluster.nproc_per_node={asked} and "
+        source = source if joined else f"{source}cluster.nnodes={cluster.nnodes} ask for"
+        raise ConfigError(
+            f"parallel={parallel.name} lives in one process, and {source} {world}. "
+            f"Nearest: parallel=ddp on {world} ranks, or parallel={parallel.name} with "
+            "cluster.nproc_per_node=1."
+        )
+    return cluster, local, world
+
+
+def _with_nodes(cluster: Cluster, config: DictConfig, joined: Joined) -> Cluster:
+    """The outside launcher knows how many nodes there are; a config that says otherwise is wrong."""
+    if cluster.nnodes not in (1, joined.nnodes):
+        raise ConfigError(
+            f"cluster.nnodes={cluster.nnodes}, but {joined.launcher} started the run on "
+            f"{joined.nnodes}. Drop cluster.nnodes under {joined.launcher}, or have it start "
+            f"{cluster.nnodes}."
+        )
+    node = config.cluster.copy()
+    with open_dict(node):
+        node.nnodes, node.node_rank = joined.nnodes, 0
+        node.rdzv_endpoint = f"{joined.host}:{joined.port}"
+    built: Cluster = build(node, "cluster")
+    return built
+
+
+def _check_disk(folder: Path, parameters: int) -> None:
+    """The final weights, at least, must fit."""
+    existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    free, needed = shutil.disk_usage(existing).free, 4 * parameters
+    if free < needed:
+        raise ConfigError(
+            f"hydra.run.dir={folder}: its disk has {free / 1e9:.2f} GB free, and the weights of "
+            f"{parameters:,} parameters alone take {needed / 1e9:.2f} GB. Make room, or set "
+            "hydra.run.dir to another disk."
+        )
+
+
+def as_yaml(plan: Plan) -> str:
+    """The resolved config as the workers read it."""
+    return OmegaConf.to_yaml(plan.config, resolve=True)
+
+

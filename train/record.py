@@ -1,0 +1,162 @@
+"""What is written of a run while it goes: records, provenance, summary."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from components.cluster.cluster import Cluster
+from components.cluster.devices import peak_flops
+from components.cluster.ranks import Ranks, sum_over_ranks
+from components.data.base import Data
+from components.logger.base import Loggers, RunInfo
+from components.logger.console import ConsoleLogger
+from components.logger.jsonl import JsonlLogger
+from components.logger.stream import ConsoleStream
+from components.parallel.base import Parallel
+from components.precision import Precision
+from train.files import read_json, write_json
+from train.loop import Loop
+from train.meter import Meter, Scale
+from train.observe import ComputeProbe, effective_dtypes, peak_memory
+from train.summary import Summary
+from train.targets import build
+
+log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Takes a run's records on every rank; rank 0's reach the sinks and the run's folder."""
+
+    def __init__(
+        self,
+        config: DictConfig,
+        folder: Path,
+        cluster: Cluster,
+        ranks: Ranks,
+        data: Data,
+        model: nn.Module,
+        precision: Precision,
+        parallel: Parallel,
+        console: ConsoleStream,
+    ) -> None:
+        self.config = config
+        self.folder = folder
+        self.cluster = cluster
+        self.ranks = ranks
+        self.data = data
+        self.precision = precision
+        self.parallel = parallel
+        self.probe = ComputeProbe(model)
+        self.flops = model.flops_per_sample() if hasattr(model, "flops_per_sample") else None
+        self.summary = Summary()
+        self.dtypes: dict[str, str] = {}
+        self._provenance = read_json(folder / "provenance.json")
+        self.loggers = Loggers(self._sinks(console) if ranks.main else [])
+
+    def _sinks(self, console: ConsoleStream) -> list[Any]:
+        chosen = [
+            build(node, f"logger.{name}")
+            for name, node in self.config.logger.items()
+            if node is not None
+        ]
+        return [JsonlLogger(), ConsoleLogger(console), *chosen]
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """The sinks are open inside; an exception closes them as failed."""
+        baselines = self.data.baselines()
+        if baselines:
+            log.info("baselines: %s", _numbers(baselines))
+        self._note(data=self.data.record(), baselines=baselines)
+        if self.ranks.main:
+            for name, content in self.parallel.files().items():
+                write_json(self.folder / name, content)
+        self.loggers.start(self._info())
+        try:
+            yield
+        except BaseException:
+            self.loggers.finish("failed", self.summary.metrics(set()))
+            raise
+
+    def _info(self) -> RunInfo:
+        in_sweep = (self.folder.parent / "multirun.yaml").exists()
+        config = OmegaConf.to_container(self.config, resolve=True)
+        assert isinstance(config, dict)
+        return RunInfo(
+            folder=self.folder,
+            run_id=hashlib.sha256(str(self.folder).encode()).hexdigest()[:12],
+            name=self.folder.name,
+            config={str(key): value for key, value in config.items()},
+            cell=self._provenance.get("cell", {}),
+            group=self.folder.parent.name if in_sweep else None,
+            steps=self.config.steps,
+        )
+
+    def meter(self) -> Meter:
+        """The meter of this run's rates."""
+        world, copies = self.ranks.world_size, self.ranks.world_size // self.parallel.dp_size
+        peak = peak_flops(
+            self.cluster.peak_flops, self.ranks.device, self.precision.compute, self.precision.tf32
+        )
+        scale = Scale(
+            samples=self.config.global_batch_size,
+            flops=self.flops,
+            peak_flops=None if peak is None else peak * world,
+        )
+        # Ranks of one pipeline all read the same samples: those count once.
+        return Meter(scale, lambda samples: sum_over_ranks(self.ranks, samples) // copies)
+
+    def report(self, record: dict[str, Any]) -> None:
+        """Pass one record on, stamped with the time."""
+        self.summary.add(record)
+        self.loggers.log({"step": record["step"], "time": time.time(), **record})
+
+    def note_dtypes(self) -> None:
+        """Record the types that really run, once optimizer state exists."""
+        self.dtypes = effective_dtypes(self.parallel, self.probe)
+        log.info("dtypes: %s", ", ".join(f"{key} {value}" for key, value in self.dtypes.items()))
+        self._note(dtypes=self.dtypes)
+
+    def complete(self, loop: Loop) -> None:
+        """Write the summary. Call on all ranks."""
+        held = self.parallel.held().bytes()
+        memory = {"held": held, "peak": peak_memory(self.ranks.device, sum(held.values()))}
+        gathered: list[Any] = [None] * self.ranks.world_size
+        dist.all_gather_object(gathered, memory)
+        summary = {
+            "steps": loop.step,
+            "updates": loop.meter.updates,
+            "skipped_steps": loop.meter.skipped,
+            **self.summary.metrics(loop.higher_is_better),
+            "baselines": self.data.baselines(),
+            "throughput": loop.meter.throughput(),
+            "peak_memory_bytes": [rank["peak"] for rank in gathered],
+            "held_bytes": [rank["held"] for rank in gathered],
+            "dtypes": self.dtypes,
+            "cell": self._provenance.get("cell", {}),
+        }
+        if self.ranks.main:
+            write_json(self.folder / "summary.json", summary)
+            result = {k: v for k, v in self.summary.last.items() if not k.endswith("time_s")}
+            log.info("result: %s", _numbers(result))
+        self.loggers.finish("completed", summary)
+
+    def _note(self, **facts: Any) -> None:
+        """Add facts to provenance.json."""
+        if self.ranks.main:
+            self._provenance.update(facts)
+            write_json(self.folder / "provenance.json", self._provenance)
+
+
+def _numbers(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items())

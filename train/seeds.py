@@ -1,0 +1,42 @@
+"""One seed, several streams: what must agree on all ranks does, what must differ does."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import torch
+
+INIT, DROPOUT = 0, 1
+"""Streams of this module; the data layer has its own."""
+
+
+def seed_init(seed: int) -> None:
+    """Seed every library alike on all ranks: the model starts from equal weights."""
+    _seed(np.random.SeedSequence([seed, INIT]))
+
+
+def seed_rank(seed: int, rank: int) -> None:
+    """Seed every library by rank: dropout masks differ between ranks."""
+    _seed(np.random.SeedSequence([seed, DROPOUT, rank]))
+
+
+def _seed(sequence: np.random.SeedSequence) -> None:
+    words = sequence.generate_state(3)
+    torch.manual_seed(int(words[0]))
+    np.random.seed(int(words[1]))
+    random.seed(int(words[2]))
+
+
+def set_deterministic(deterministic: bool) -> None:
+    """Deterministic kernels everywhere, an error from an operation that has none.
+
+    Call before CUDA starts: cuBLAS reads its workspace setting once
+    (https://docs.pytorch.org/docs/stable/notes/randomness.html).
+    """
+    if deterministic:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    torch.use_deterministic_algorithms(deterministic)
+    torch.backends.cudnn.deterministic = deterministic
+    torch.backends.cudnn.benchmark = False

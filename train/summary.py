@@ -1,0 +1,38 @@
+"""Last and best of each metric, gathered from the records as they are written."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+METRICS = ("train/", "val/")
+
+
+class Summary:
+    """Takes every record of a run."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, float] = {}
+        self.lowest: dict[str, dict[str, float]] = {}
+        self.highest: dict[str, dict[str, float]] = {}
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take one record of metrics.jsonl."""
+        for name, value in record.items():
+            if not name.startswith(METRICS) or value is None or not math.isfinite(value):
+                continue
+            self.last[name] = value
+            entry = {"value": value, "step": record["step"]}
+            if name not in self.lowest or value < self.lowest[name]["value"]:
+                self.lowest[name] = entry
+            if name not in self.highest or value > self.highest[name]["value"]:
+                self.highest[name] = entry
+
+    def metrics(self, higher_is_better: set[str]) -> dict[str, Any]:
+        """`last` and `best` by metric; best is the lowest unless the metric is named."""
+        best = {
+            name: (self.highest if name in higher_is_better else self.lowest)[name]
+            for name in self.last
+            if not name.endswith("time_s")
+        }
+        return {"last": self.last, "best": best}
