@@ -114,6 +114,7 @@ class _Tee(io.TextIOBase):
         return self._file.write(text)
 
     def flush(self) -> None:
+        self._console.flush()
         if not self._file.closed:
             self._file.flush()
 

@@ -16,7 +16,7 @@ ERASE = "\r\x1b[2K"
 class ConsoleStream(io.TextIOBase):
     """A text stream with an optional live last line, that never fails.
 
-    What is written stands above the live line, in whole lines. A reader that
+    What is written appears in whole lines, above the live line. A reader that
     went away (`| head`) must not end training: after the first error all
     output is dropped.
 
@@ -33,13 +33,18 @@ class ConsoleStream(io.TextIOBase):
 
     def write(self, text: str) -> int:
         with self._lock:
-            if self._live is None:
-                self._put(text)
-            else:
-                above, newline, self._partial = (self._partial + text).rpartition("\n")
-                if newline:
-                    self._put(f"{ERASE}{above}\n{self._live}")
+            above, newline, self._partial = (self._partial + text).rpartition("\n")
+            if newline:
+                erase, live = (ERASE, self._live) if self._live is not None else ("", "")
+                self._put(f"{erase}{above}\n{live}")
         return len(text)
+
+    def flush(self) -> None:
+        """Show a line that has no end yet, unless the live line stands in its place."""
+        with self._lock:
+            if self._live is None and self._partial:
+                self._put(self._partial)
+                self._partial = ""
 
     def live(self, line: str | None) -> None:
         """Show `line` below all else in place of the last one; None leaves it and ends it.
@@ -51,8 +56,7 @@ class ConsoleStream(io.TextIOBase):
             if line is not None:
                 self._put(ERASE + line)
             elif self._live is not None:
-                self._put("\n" + self._partial)
-                self._partial = ""
+                self._put("\n")
             self._live = line
 
     def _put(self, text: str) -> None:

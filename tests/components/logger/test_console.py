@@ -88,6 +88,8 @@ def test_on_a_terminal_other_lines_stand_above_the_bar() -> None:
     logger.finish("completed", {})
     assert out.getvalue().endswith(f"{bar}\n")
     stream.write("after")
+    assert out.getvalue().endswith(f"{bar}\n")
+    stream.flush()
     assert out.getvalue().endswith(f"{bar}\nafter")
 
 

@@ -88,6 +88,23 @@ def test_who_says_what_where(tmp_path: Path) -> None:
     assert all(file.count("deepspeed chats") == 1 for file in files)
 
 
+def test_a_print_reaches_the_console_in_one_piece(tmp_path: Path) -> None:
+    probe = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from components.logger.rank_logs import RankLogs\n"
+        "console = RankLogs(Path(sys.argv[2]), 0).console\n"
+        "pieces = []\n"
+        "put, console._put = console._put, lambda text: (pieces.append(text), put(text))\n"
+        "print('one', 2)\n"
+        "print('no end', end='')\n"
+        "assert pieces == ['one 2\\n'], pieces\n"
+        "sys.stdout.flush()\n"
+        "assert pieces == ['one 2\\n', 'no end'], pieces\n"
+    )
+    assert run_ranks(tmp_path, probe, 0) == "one 2\nno end"
+
+
 def test_a_console_that_closes_does_not_end_the_run(tmp_path: Path) -> None:
     probe = PROBE + "\nprint('still here')\nlog.info('and here')\n"
     read, write = os.pipe()
@@ -118,14 +135,14 @@ def test_the_console_knows_its_terminal(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from components.logger.rank_logs import RankLogs\n"
         "console = RankLogs(Path(sys.argv[2]), 0).console\n"
-        "console.write(f'{console.isatty()} {console.width} {sys.stdout.isatty()}')\n"
+        "console.write(f'{console.isatty()} {console.width} {sys.stdout.isatty()}\\n')\n"
     )
-    assert run_ranks(tmp_path, probe, 0) == "False 80 False"
+    assert run_ranks(tmp_path, probe, 0) == "False 80 False\n"
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 132, 0, 0))
     command = [sys.executable, "-c", probe, "0", str(tmp_path)]
     subprocess.run(command, stdout=follower, check=True)
-    assert os.read(leader, 100) == b"True 132 False"
+    assert os.read(leader, 100) == b"True 132 False\r\n"
     os.close(leader)
     os.close(follower)
 
