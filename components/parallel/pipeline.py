@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -60,7 +60,7 @@ class Pipeline(Parallel):
             (Narayanan et al., 2021, https://arxiv.org/abs/2104.04473). Same mathematics.
     """
 
-    name: ClassVar[str] = "pipeline"
+    name = "pipeline"
 
     def __init__(self, schedule: Literal["gpipe", "1f1b"] = "1f1b") -> None:
         self.schedule = schedule
@@ -157,8 +157,10 @@ class Pipeline(Parallel):
             if len(weight.stages) > 1 and weight.parameter.requires_grad
         ]
         named = [(weight.name, weight.parameter) for weight in own]
-        if not any(parameter.requires_grad for _, parameter in named):
-            # An optimizer refuses to have no parameters, and a schedule needs an optimizer.
+        trainable = {stage for w in weights if w.parameter.requires_grad for stage in w.stages}
+        if trainable and ranks.rank not in trainable:
+            # The others train on: this stage needs an optimizer too, for the learning rate to
+            # be set on, and an optimizer refuses to have no parameters.
             named.append(("placeholder", nn.Parameter(torch.zeros(0, device=ranks.device))))
         self._optimizer = make_optimizer(named)
         world = dist.group.WORLD if ranks.world_size > 1 else None

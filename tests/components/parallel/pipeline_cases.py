@@ -27,16 +27,15 @@ FP16 = Precision(name="fp16", compute_dtype="float16", enabled=True, init_scale=
 
 
 class Block(nn.Module):
-    """A residual block; with running statistics every forward in training leaves its trace."""
+    """A residual block; with running statistics each forward in training leaves its trace."""
 
     def __init__(self, statistics: bool) -> None:
         super().__init__()
-        self.statistics = nn.BatchNorm1d(LENGTH) if statistics else None
+        self.norm = nn.BatchNorm1d(LENGTH) if statistics else nn.LayerNorm(WIDTH)
         self.mix = nn.Linear(WIDTH, WIDTH)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        normed = hidden if self.statistics is None else self.statistics(hidden)
-        return hidden + F.gelu(self.mix(normed))
+        return hidden + F.gelu(self.mix(self.norm(hidden)))
 
 
 class Tiny(Stack):

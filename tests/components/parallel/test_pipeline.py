@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
+from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.pipeline import Pipeline
 from components.parallel.single import Single
 from tests.components.parallel.pipeline_cases import (
@@ -31,31 +30,20 @@ RUNS: dict[str, dict[str, Any]] = {
     "adamw": {"make_optimizer": adamw},
     "tied": {"tied": True},
     "tied adamw": {"tied": True, "make_optimizer": adamw},
-    "frozen stem and block 0": {"frozen": True},
-    "re-computed": {"recompute": True},
+    "frozen": {"frozen": True},
+    "non_reentrant": {"recompute": "non_reentrant"},
+    "reentrant": {"recompute": "reentrant"},
     "bf16": {"precision": BF16},
 }
 
 
-class Recomputed(nn.Module):
-    """A block whose activations are computed again in the backward."""
-
-    def __init__(self, block: nn.Module) -> None:
-        super().__init__()
-        self.block = block
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return checkpoint(self.block, hidden, use_reentrant=False)  # type: ignore[no-any-return]
-
-
-def make_model(tied: bool = False, frozen: bool = False, recompute: bool = False) -> Tiny:
-    # Computing a block again counts its running statistics twice, in the schedule's order.
-    model = Tiny(blocks=4, tied=tied, statistics=not recompute)
+def make_model(tied: bool = False, frozen: bool = False, recompute: Any = "none") -> Tiny:
+    """Frozen: the stem and half of the blocks, which is all that the first of two stages has."""
+    model = Tiny(blocks=4, tied=tied, statistics=recompute == "none")
     if frozen:
-        for part in (model.stem, model.blocks[0]):
+        for part in (model.stem, *model.blocks[:2]):
             part.requires_grad_(False)
-    if recompute:
-        model.blocks = nn.ModuleList(Recomputed(block) for block in model.blocks)
+    checkpoint_blocks(model, recompute)
     return model
 
 
@@ -95,6 +83,18 @@ def on_four_stages(ranks: Ranks) -> dict[str, Any]:
     return answers
 
 
+def on_one_stage(ranks: Ranks) -> dict[str, Any]:
+    return {
+        "1f1b tied": train(Pipeline("1f1b"), ranks, "tied"),
+        "gpipe tied": train(Pipeline("gpipe"), ranks, "tied"),
+    }
+
+
+@pytest.fixture(scope="module")
+def one() -> list[dict[str, Any]]:
+    return run(on_one_stage, 1)
+
+
 @pytest.fixture(scope="module")
 def pair() -> list[dict[str, Any]]:
     return run(on_two_stages, 2)
@@ -108,6 +108,15 @@ def four() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def reference() -> dict[str, dict[str, Any]]:
     return {name: train(Single(), alone(), name) for name in RUNS}
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+def test_one_stage_is_one_process(
+    schedule: str, one: list[dict[str, Any]], reference: dict[str, dict[str, Any]]
+) -> None:
+    answer, expected = one[0][f"{schedule} tied"], reference["tied"]
+    assert answer["losses"] == expected["losses"]
+    assert answer["norms"] == expected["norms"]
 
 
 @pytest.mark.parametrize("case", [*(f"1f1b {name}" for name in RUNS), "gpipe sgd"])
@@ -135,7 +144,7 @@ def assert_same(
         assert answer["norms"] == pytest.approx(expected["norms"], rel=1e-5)
         assert answer["applied"] == [True] * STEPS
         assert answer["dtypes"]["params"] == "float32"
-        assert answer["dtypes"]["grads"] == "float32"
+        assert answer["dtypes"]["grads"] in ("float32", "")  # none on a stage that is frozen
         assert answer["evaluation"].keys() == {"loss", "accuracy"}
         for name, sums in expected["evaluation"].items():
             assert answer["evaluation"][name] == pytest.approx(sums, rel=1e-5)
