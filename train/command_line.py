@@ -11,14 +11,16 @@ import argparse
 import os
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ConfigError
 from train import run_names
 from train.composed import check_composed
-from train.diagnosis import explain, open_choices, unparsable
+from train.config_tree import as_written
+from train.diagnosis import explain, open_choices, several_values, unparsable
 from train.hydra_api import Composer, HydraException, argument_parser, resolving
 from train.problems import refuse
 
@@ -55,11 +57,13 @@ class Job:
         config: resolved, without missing values and without Hydra's node.
         hydra: Hydra's node, unresolved.
         number: position in the sweep, from 0; None outside a sweep.
+        folder: where the run would land.
     """
 
     overrides: list[str]
     config: DictConfig
     hydra: DictConfig = field(repr=False)
+    folder: Path
     number: int | None = None
 
     @property
@@ -127,15 +131,15 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     """
     composer = command_line.composer
     refuse(unparsable(composer, command_line.overrides))
-    base = _compose(composer, command_line.overrides, multirun=True)
+    base = _compose_base(composer, command_line.overrides)
     refuse(open_choices(composer, base, command_line.overrides))
-    hydra_overrides = list(base.hydra.overrides.hydra)
-    task_overrides = list(base.hydra.overrides.task)
+    hydra_overrides = as_written(base.hydra.overrides.hydra)
+    task_overrides = as_written(base.hydra.overrides.task)
 
     if not (command_line.multirun or composer.is_multirun(base)):
-        chosen = _compose(composer, command_line.overrides)
-        refuse(check_composed(composer, chosen))
-        return [_job(chosen, None)]
+        refuse(several_values(composer, command_line.overrides))
+        refuse(check_composed(composer, base))
+        return [_job(base, None)]
 
     try:
         split = composer.split(base, task_overrides)
@@ -163,22 +167,29 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     return jobs
 
 
-def _compose(composer: Composer, overrides: list[str], *, multirun: bool = False) -> DictConfig:
+def _compose_base(composer: Composer, overrides: list[str]) -> DictConfig:
+    """The config without a sweep's values; it says whether there is a sweep at all."""
     try:
-        config = composer.compose(overrides, multirun=multirun)
+        config = composer.compose(overrides, multirun=True)
     except Exception as error:
-        refuse(explain(composer, overrides, error, multirun=multirun))
+        refuse(explain(composer, overrides, error, multirun=True))
         raise
     return config
 
 
 def _job(composed: DictConfig, number: int | None) -> Job:
-    config = composed.copy()
-    with open_dict(config):
-        node = config.pop("hydra")
+    node = composed.hydra
     with resolving(composed):
-        OmegaConf.resolve(config)
-    return Job(list(node.overrides.task), config, node, number)
+        own = {key: composed[key] for key in composed if key != "hydra"}
+        for value in own.values():
+            if OmegaConf.is_config(value):
+                OmegaConf.resolve(value)
+        folder = Path(node.run.dir)
+        if number is not None:
+            folder = Path(node.sweep.dir)
+    config = OmegaConf.create(own)
+    OmegaConf.set_struct(config, True)
+    return Job(as_written(node.overrides.task), config, node, folder, number)
 
 
 def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> str:

@@ -62,16 +62,14 @@ def _explain(
     choices = config.hydra.runtime.choices
     chosen, needing = choices.get(group), key.partition(".")[0]
     if chosen is None:
-        return f"{key} needs {needed}, and there is no such key. Set {key}=... or add {needed}."
-    message = (
-        f"{key} needs {needed}, which {group}={chosen} does not provide"
-        + (f" (asked for by {needing}={choices[needing]})" if choices.get(needing) else "")
-        + "."
-    )
+        return f"{key} needs {needed}, and there is no such key. Set {key}=..."
+    message = f"{key} needs {needed}, which {group}={chosen} does not provide"
+    if needing != group and choices.get(needing):
+        message += f" (asked for by {needing}={choices[needing]})"
     providing = [o for o in composer.options(group) if _provides(composer, config, needed, o)]
     if providing:
-        return f"{message} Take {group}={' or '.join(providing)}, or set {key}=..."
-    return f"{message} Take another {needing}, or set {key}=..."
+        return f"{message}. Take {group}={' or '.join(providing)}, or set {key}=..."
+    return f"{message}. Take another {needing}, or set {key}=..."
 
 
 def _provides(composer: Composer, config: DictConfig, key: str, option: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import Container, DictConfig, OmegaConf
+from omegaconf import Container, DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 REFERENCE = re.compile(r"\$\{\s*([A-Za-z_]\w*(?:\.\w+)*)\s*\}")
@@ -63,3 +63,9 @@ def raw_text(node: Any, place: str | int) -> str:
 def references(text: str) -> list[str]:
     """The full keys that an interpolation names."""
     return REFERENCE.findall(text)
+
+
+def as_written(texts: ListConfig) -> list[str]:
+    """A list of overrides as they were typed, interpolations in them left alone."""
+    plain: Any = OmegaConf.to_container(texts, resolve=False)
+    return [str(text) for text in plain]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -9,7 +11,15 @@ from train.config_tree import full_keys, key_exists
 from train.hydra_api import Composer, Override, OverrideParseException
 from train.nearest import hint, nearest
 
-NOISE = ("To append to", "See http", "Set the environment variable", "full_key:", "object_type=")
+NOISE = (
+    "To append to",
+    "See http",
+    "Set the environment variable",
+    "Config search path",
+    "provider=",
+    "full_key:",
+    "object_type=",
+)
 """Beginnings of lines in Hydra's messages that hint at a wrong cure, or at none."""
 
 
@@ -42,13 +52,29 @@ def _grammar(text: str) -> str:
 def open_choices(composer: Composer, base: DictConfig, overrides: list[str]) -> list[str]:
     """The groups for which an option must be chosen and was not, a sweep's choices counted."""
     swept = {o.key_or_group for o in composer.parse(overrides) if o.is_sweep_override()}
+    choices: Any = OmegaConf.to_container(base.hydra.runtime.choices)
     return [
         f"{group}: an option must be chosen, as in {group}={options[0]}. "
         f"The options are {', '.join(options)}."
-        for group, choice in base.hydra.runtime.choices.items()
+        for group, choice in choices.items()
         if choice == "???" and group not in swept
         for options in [composer.options(group) or ["..."]]
     ]
+
+
+def several_values(composer: Composer, overrides: list[str]) -> list[str]:
+    """The overrides that only a sweep can take, for a run that is none."""
+    problems = []
+    for override in composer.parse(overrides):
+        if not override.is_sweep_override():
+            continue
+        text, key = override.input_line or "", override.key_or_group
+        value = text.partition("=")[2]
+        cure = "Add -m to run one job a value"
+        if "(" not in value:
+            cure += f"; for a list write '{key}=[{value}]', for text '{key}=\"{value}\"'"
+        problems.append(f"{text}: several values for one run. {cure}.")
+    return problems
 
 
 def explain(
@@ -66,7 +92,6 @@ def explain(
     parsed = composer.parse(overrides)
     groups = [o for o in parsed if _chooses(composer, o)]
     problems = [p for o in groups for p in _wrong_option(composer, o, multirun)]
-    problems += [_sweep_without_flag(o) for o in parsed if o.is_sweep_override() and not multirun]
     if problems:
         return problems
     try:
@@ -104,15 +129,6 @@ def _wrong_option(composer: Composer, override: Override, multirun: bool) -> lis
         for value in values
         if value not in options and not composer.has_option(group, value)
     ]
-
-
-def _sweep_without_flag(override: Override) -> str:
-    text, key = override.input_line or "", override.key_or_group
-    value = text.partition("=")[2]
-    return (
-        f"{text}: several values for one run. Add -m to run one job a value; "
-        f"for a list write '{key}=[{value}]', for text '{key}=\"{value}\"'."
-    )
 
 
 def _wrong_value(
@@ -158,14 +174,15 @@ def _unknown(
     if found:
         return [f"{message} Did you mean {found[0]}?"]
     siblings = OmegaConf.select(config, key.rpartition(".")[0]) if "." in key else config
-    if OmegaConf.is_dict(siblings):
-        names = [str(n) for n in siblings if n not in ("hydra",) and not str(n).startswith("_")]
-        message += f" The keys there are {', '.join(names)}."
-        if "_target_" in siblings:
-            message += (
-                f" If {siblings._target_} takes it as an argument, +{text} adds it and it is "
-                "checked against the signature."
-            )
+    if not OmegaConf.is_dict(siblings):
+        return [message]
+    names = [str(n) for n in siblings if n != "hydra" and not str(n).startswith("_")]
+    message += f" The keys there are {', '.join(names)}."
+    if "_target_" in siblings and not text.startswith("~"):
+        message += (
+            f" If {siblings._target_} takes it as an argument, +{text} adds it and it is "
+            "checked against the signature."
+        )
     return [message]
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import hydra
 from hydra import version
@@ -29,7 +30,7 @@ from hydra.core.utils import JobRuntime, setup_globals
 from hydra.errors import HydraException, InstantiationException, OverrideParseException
 from hydra.types import RunMode
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, read_write
 
 from components.errors import ConfigError
 
@@ -40,8 +41,10 @@ __all__ = [
     "Override",
     "OverrideParseException",
     "argument_parser",
+    "current_job",
     "instantiate",
     "register_resolver",
+    "resolved",
     "resolving",
     "run",
 ]
@@ -67,28 +70,39 @@ def run(task: Callable[[DictConfig], Any], argv: list[str]) -> None:
     hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name="config")(task)()
 
 
+def current_job() -> tuple[Path, bool]:
+    """Inside a job: its folder, absolute, and whether it is one of a sweep."""
+    node = HydraConfig.get()
+    return Path(node.runtime.output_dir).absolute(), node.mode == RunMode.MULTIRUN
+
+
+def resolved(config: DictConfig) -> DictConfig:
+    """A job's config with every interpolation replaced by its value."""
+    plain = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
+    OmegaConf.set_struct(plain, True)
+    return cast(DictConfig, plain)
+
+
 def register_resolver(name: str, function: Callable[..., Any]) -> None:
     """Make `${name:...}` available to configs. May be called again."""
     OmegaConf.register_new_resolver(name, function, replace=True)
 
 
-class resolving:
-    """While entered, `${hydra:...}` in `config` resolves as it will in the job.
+@contextmanager
+def resolving(config: DictConfig) -> Iterator[None]:
+    """Inside, `${hydra:...}` in a composed config resolves as it will in the job.
 
     The folder that a job runs in is known only there; until then it is `.`.
     """
-
-    def __init__(self, config: DictConfig) -> None:
-        self.config = config.copy()
-
-    def __enter__(self) -> None:
-        self.before = HydraConfig.instance().cfg
-        if OmegaConf.is_missing(self.config.hydra.runtime, "output_dir"):
-            self.config.hydra.runtime.output_dir = "."
-        HydraConfig.instance().set_config(self.config)
-
-    def __exit__(self, *_: object) -> None:
-        HydraConfig.instance().cfg = self.before
+    instance = HydraConfig.instance()
+    before = instance.cfg
+    with read_write(config.hydra):
+        config.hydra.runtime.output_dir = "."
+    instance.set_config(config)
+    try:
+        yield
+    finally:
+        instance.cfg = before
 
 
 class Composer:
@@ -136,7 +150,8 @@ class Composer:
         repository = self.loader.repository
         if not repository.config_exists(self.name):
             where = f"--config-path {config_path}" if config_path else str(CONF)
-            found = ", ".join(self.loader.get_group_options("", ObjectType.CONFIG))
+            options = self.loader.get_group_options("", ObjectType.CONFIG)
+            found = ", ".join(name for name in options if not name.startswith("_"))
             raise ConfigError(
                 f"--config-name {self.name}: {where} holds no {self.name}.yaml; "
                 f"it holds {found or 'no config at all'}."

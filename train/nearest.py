@@ -29,8 +29,8 @@ def hint(name: str, known: Iterable[str]) -> str:
 def _likeness(name: str, other: str) -> float:
     head, _, tail = other.rpartition(".")
     name_head, _, name_tail = name.rpartition(".")
-    if not head:
-        return _ratio(name, other)
+    if not head:  # a key's parent is no spelling of it
+        return _ratio(name, other) if not name_head else 0.0
     tails = _ratio(name_tail, tail)
     if not name_head:  # the key without its group: a little less sure than the full key
         return 0.95 * tails

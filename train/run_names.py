@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from train.config_tree import as_written
 from train.hydra_api import register_resolver
 
 LIMIT = 80
@@ -22,7 +23,7 @@ UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
 
 def register() -> None:
     """Make `${run_name:...}` known to configs: call before Hydra composes. May be called again."""
-    register_resolver("run_name", short_name)
+    register_resolver("run_name", lambda overrides: short_name(as_written(overrides)))
 
 
 def short_name(overrides: Sequence[str]) -> str:
