@@ -186,9 +186,9 @@ def train_batches(
             if step == first:
                 raise ConfigError(
                     f"data: an epoch has no step, because some rank has fewer than the {wanted} "
-                    f"samples that its share of global_batch_size={wanted * dp_size} asks for, "
-                    "or none at all. Take a smaller global_batch_size, fewer ranks, "
-                    "or data.epoch_end=partial."
+                    f"samples that its share of global_batch_size={wanted * dp_size} asks for "
+                    "(or none at all: can the data be read a second time?). Take a smaller "
+                    "global_batch_size, fewer ranks, or data.epoch_end=partial."
                 )
     finally:
         epochs.close()

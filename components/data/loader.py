@@ -7,6 +7,7 @@ data-parallel rank r takes `window[(m * dp_size + r) * micro :][:micro]`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator
 from itertools import count, islice
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from components.data.iterable import Agree
 from components.data.order import GlobalOrder
 from components.data.streams import SAMPLE, WORKER, derive_seed, mix, seed_libraries, set_aside
 from components.data.workers import drain, worker_loader
+
+log = logging.getLogger(__name__)
 
 
 class Request(NamedTuple):
@@ -101,6 +104,7 @@ def train_batches(
         data_set: map-style or iterable. The global batch is
             micro_batch_size * accumulation * dp_size.
         seed: of the order and of random draws while fetching.
+        shuffle: a new order in each epoch. Iterable data comes in its own order.
         start_step: steps already taken. Iterable data is read again up to there.
         num_workers: processes that fetch; 0 fetches here.
         agree: needed for iterable data over several ranks, which may run out
@@ -110,6 +114,8 @@ def train_batches(
         ConfigError: when an epoch would have no step.
     """
     if isinstance(data_set, IterableDataset):
+        if shuffle:
+            log.info("data.shuffle=true is left to the data set itself, which is an iterable")
         return iterable.train_batches(
             data_set,
             seed=seed,

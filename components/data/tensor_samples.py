@@ -15,6 +15,8 @@ class TensorSamples:
     def __init__(self, inputs: Tensor, targets: Tensor) -> None:
         self.inputs = inputs
         self.targets = targets
+        # The same memory. For a few rows, NumPy gathers in half the time.
+        self._arrays = inputs.numpy(), targets.numpy()
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -24,6 +26,6 @@ class TensorSamples:
 
     def get_batch(self, indices: list[int]) -> Pair:
         """(rows, ...) inputs and targets."""
-        # By way of NumPy: torch.tensor takes five times as long over a list.
-        rows = torch.from_numpy(np.array(indices))
-        return self.inputs.index_select(0, rows), self.targets.index_select(0, rows)
+        rows = np.array(indices)
+        inputs, targets = (torch.from_numpy(array.take(rows, 0)) for array in self._arrays)
+        return inputs, targets

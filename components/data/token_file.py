@@ -49,8 +49,8 @@ def check_ids(path: Path, highest: int, vocab_size: int) -> None:
     """
     if highest >= vocab_size:
         raise ConfigError(
-            f"data.path: token id {highest} found in {path}, which "
-            f"data.vocab_size={vocab_size} does not cover. "
+            f"data.path={path}: token id {highest} found, which data.vocab_size={vocab_size} "
+            "does not cover. "
             f"Take data.vocab_size={highest + 1} or more."
         )
 
@@ -65,16 +65,19 @@ def token_file_facts(
     Raises:
         ConfigError: for an id that `vocab_size` does not cover.
     """
+    files = [path, val_path] if val_path else [path]
+    # Before counting: the counts of ids read with a wrong dtype could fill the memory.
+    check_ids(path, max(map(_highest, (open_tokens(p, dtype) for p in files))), vocab_size)
     size = len(open_tokens(path, dtype))
     cut = size if val_path else size - int(size * val_fraction)
-    train, train_counts = _part(path, dtype, 0, cut, vocab_size)
+    train, train_counts = _part(path, dtype, 0, cut)
     facts = {"train": train, "val": None, "bytes_per_token": None, "baselines": {}}
     if val_path is None and cut == size:
         return facts
     if val_path:
-        val, val_counts = _part(val_path, dtype, 0, len(open_tokens(val_path, dtype)), vocab_size)
+        val, val_counts = _part(val_path, dtype, 0, len(open_tokens(val_path, dtype)))
     else:
-        val, val_counts = _part(path, dtype, cut, size, vocab_size)
+        val, val_counts = _part(path, dtype, cut, size)
     kinds = max(len(train_counts), len(val_counts))
     train_counts, val_counts = (
         np.pad(counts, (0, kinds - len(counts))) for counts in (train_counts, val_counts)
@@ -83,16 +86,18 @@ def token_file_facts(
     return facts | {"val": val, "baselines": baselines}
 
 
+def _highest(tokens: NDArray[Any]) -> int:
+    return max(int(tokens[i : i + BLOCK].max()) for i in range(0, len(tokens), BLOCK))
+
+
 def _part(
-    path: Path, dtype: str, start: int, stop: int, vocab_size: int
+    path: Path, dtype: str, start: int, stop: int
 ) -> tuple[dict[str, Any], NDArray[np.int64]]:
     """One part, and how often each id occurs in it."""
     tokens = open_tokens(path, dtype)
     counts = np.zeros(1, np.int64)
     for first in range(start, stop, BLOCK):
         block = tokens[first : min(first + BLOCK, stop)]
-        # Before counting: the counts of a wrong dtype's ids would fill the memory.
-        check_ids(path, int(block.max()), vocab_size)
         more = np.bincount(block, minlength=len(counts))
         more[: len(counts)] += counts
         counts = more

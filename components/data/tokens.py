@@ -84,17 +84,16 @@ class Tokens(Data):
 
     def prepare(self) -> None:
         prepare_once(self._directory, self._build)
-        for part, key in (("train", "path"), ("val", "val_path")):
-            facts = self._facts[part]
-            if facts is None:
-                continue
-            check_ids(self._directory / facts["file"], facts["highest"], self.vocab_size)
-            if facts["stop"] - facts["start"] <= self.seq_len:
+        parts = {name: self._facts[name] for name in ("train", "val") if self._facts[name]}
+        check_ids(self.path, max(part["highest"] for part in parts.values()), self.vocab_size)
+        for name, part in parts.items():
+            tokens = part["stop"] - part["start"]
+            if tokens <= self.seq_len:
+                key = "val_path" if name == "val" and self.val_path else "path"
                 raise ConfigError(
-                    f"data.{key}={getattr(self, key) or self.path}: {facts['stop']} tokens, of "
-                    f"which {facts['stop'] - facts['start']} are for {part}; one sample needs "
-                    f"{self.seq_len + 1}. Take a shorter data.seq_len or a longer file"
-                    f"{', or set data.val_fraction' if part == 'val' else ''}."
+                    f"data.{key}={getattr(self, key)}: {tokens} tokens for {name} are too few, "
+                    f"one sample takes {self.seq_len + 1}. Take a longer file, a shorter "
+                    f"data.seq_len, or another data.val_fraction (it is {self.val_fraction})."
                 )
 
     def train_set(self) -> TokenSamples:

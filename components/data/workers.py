@@ -69,5 +69,6 @@ def _start(worker: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
-        # PR_SET_PDEATHSIG: however the training process dies, even inside a long fetch.
+        # PR_SET_PDEATHSIG: however the training process dies, even inside a long fetch. It means
+        # the thread that started the worker, so batches are to be asked for in the main thread.
         ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))
