@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -55,8 +56,7 @@ def build_optimizer(
             "optimizer: the model has no trainable parameter (requires_grad is false for all, or "
             "there are none). Leave something to train."
         )
-    settings = inspect.signature(factory).parameters
-    decay = settings["weight_decay"].default if "weight_decay" in settings else 0.0
+    decay = bound_weight_decay(factory)
     params = decay_groups(named, decay) if decay else [parameter for _, parameter in named]
     try:
         return factory(params)
@@ -68,3 +68,14 @@ def build_optimizer(
                 "Set optimizer.fused=false, or drop the key with ~optimizer.fused."
             ) from error
         raise ConfigError(f"optimizer: {name} refused its arguments: {error}") from error
+
+
+def bound_weight_decay(factory: Callable[..., Optimizer]) -> float:
+    """The weight decay bound in the factory, else its class's default, else 0."""
+    if isinstance(factory, partial):
+        # Not by the partial's own signature: that fails where a setting is unknown to the class.
+        if "weight_decay" in factory.keywords:
+            return factory.keywords["weight_decay"]
+        factory = factory.func
+    setting = inspect.signature(factory).parameters.get("weight_decay")
+    return 0.0 if setting is None or setting.default is setting.empty else setting.default

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from components.model.attention import Attention
 
 NORM_EPS = 1e-5
-"""In the norms of GPT-2, GPT-3 and LLaMA (whose papers or code say so)."""
+"""Keeps a norm of zeros finite; the value of GPT-2."""
 
 
 def make_norm(kind: Literal["layer", "rms"], width: int, bias: bool) -> nn.Module:

@@ -81,16 +81,16 @@ class _Recomputed(nn.Module):
 
 @contextmanager
 def _running_statistics_kept(block: nn.Module) -> Iterator[None]:
-    """Batch norms compute as ever but leave their running statistics alone: no second update."""
-    norms = [
-        module
+    """Let batch norms update copies of their running statistics, which one forward updates once."""
+    own = [
+        (module, dict(module._buffers))
         for module in block.modules()
-        if isinstance(module, _NormBase) and module.training and module.track_running_stats
+        if isinstance(module, _NormBase)
     ]
-    for norm in norms:
-        norm.track_running_stats = False
+    for norm, buffers in own:
+        norm._buffers.update({name: b if b is None else b.clone() for name, b in buffers.items()})
     try:
         yield
     finally:
-        for norm in norms:
-            norm.track_running_stats = True
+        for norm, buffers in own:
+            norm._buffers.update(buffers)
