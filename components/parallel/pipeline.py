@@ -219,7 +219,7 @@ class Pipeline(Parallel):
         return self._boundaries[key]
 
     def _schedule(self, count: int, boundary: Boundary) -> Any:
-        """The schedule over `count` micro-batches; it keeps buffers of these shapes."""
+        """The schedule over `count` micro-batches; only the latest, as it holds their buffers."""
         from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
         key = (count, boundary)
