@@ -47,7 +47,8 @@ class TokenSamples:
         self._part = {"start": start, "stop": stop, "limit": limit}
         tokens = open_tokens(path, dtype)[start:stop]
         pieces = len(tokens) // (seq_len + 1)
-        self._pieces = tokens[: pieces * (seq_len + 1)].reshape(pieces, seq_len + 1)
+        # As a plain array over the same map: the memmap class is slow to index.
+        self._pieces = np.asarray(tokens[: pieces * (seq_len + 1)]).reshape(pieces, seq_len + 1)
         self._numbers: Sequence[int] = range(pieces)
         if limit is not None and limit < pieces:
             self._numbers = [i * pieces // limit for i in range(limit)]
