@@ -2,17 +2,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
 
 from components.errors import ConfigError
 from components.optimizer import build_optimizer, decay_groups
+
+CONF = Path(__file__).parents[2] / "conf" / "optimizer"
 
 
 def model() -> nn.Sequential:
@@ -65,6 +70,16 @@ def test_only_matrices_shrink_without_gradient() -> None:
     for name, parameter in net.named_parameters():
         shrink = 0.95 if parameter.dim() >= 2 else 1.0
         torch.testing.assert_close(parameter.detach(), shrink * before[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "decays"), [("adamw", AdamW, [0.1, 0.0]), ("sgd", SGD, [0.0])]
+)
+def test_configs_make_optimizers(name: str, kind: type, decays: list[float]) -> None:
+    factory = instantiate(OmegaConf.load(CONF / f"{name}.yaml"), _convert_="all")
+    optimizer = build_optimizer(factory, model().named_parameters())
+    assert type(optimizer) is kind
+    assert [group["weight_decay"] for group in optimizer.param_groups] == decays
 
 
 class Halving(Optimizer):
