@@ -33,19 +33,19 @@ class CommandLine:
 
     Attributes:
         overrides: `key=value` words, with `+` set or dropped as Hydra needs it for groups.
-        multirun: whether `-m` was given.
-        config_dir: the user's further folder of groups, if any.
+        multirun: whether this is a sweep: by `-m`, or by a config's `hydra.mode: MULTIRUN`.
         passthrough: Hydra alone answers (`--help`, `--cfg job`, ...): nothing to compose here.
         argv: flags and overrides for `hydra_api.run`, equal in meaning to what was typed.
         composer: composes configs from this command line's folders.
+        base: the config without a sweep's values; empty for a passthrough.
     """
 
     overrides: list[str]
     multirun: bool
-    config_dir: str | None
     passthrough: bool
     argv: list[str]
     composer: Composer = field(repr=False, compare=False)
+    base: DictConfig = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,12 @@ class Job:
     Attributes:
         overrides: the job's own overrides, a sweep's values put in.
         config: resolved, without missing values and without Hydra's node.
-        hydra: Hydra's node, unresolved.
+        folder: where the job would run if it started now; the folder is not made.
         number: position in the sweep, from 0; None outside a sweep.
-        folder: where the run would land.
     """
 
     overrides: list[str]
     config: DictConfig
-    hydra: DictConfig = field(repr=False)
     folder: Path
     number: int | None = None
 
@@ -81,8 +79,8 @@ def parse(argv: list[str]) -> CommandLine:
         argv: the words behind `python -m train`.
 
     Raises:
-        ConfigError: for an unknown flag, flags that exclude each other, or a
-            config folder that does not exist.
+        ConfigError: for an unknown flag, flags that exclude each other, a config
+            folder that does not exist, and overrides from which nothing can be composed.
     """
     parser = argument_parser()
 
@@ -109,13 +107,15 @@ def parse(argv: list[str]) -> CommandLine:
     composer = Composer(args.config_path, args.config_name, args.config_dir)
     primary = composer.primary_groups()
     overrides = [_as_hydra_needs(text, primary, composer) for text in args.overrides]
+    passthrough = any(asked) or args.resolve or args.package is not None
+    base = OmegaConf.create() if passthrough else _compose_base(composer, overrides)
     return CommandLine(
         overrides=overrides,
-        multirun=args.multirun,
-        config_dir=args.config_dir,
-        passthrough=any(asked) or args.resolve or args.package is not None,
+        multirun=args.multirun or (not passthrough and composer.is_multirun(base)),
+        passthrough=passthrough,
         argv=[*_flags(args), *overrides],
         composer=composer,
+        base=base,
     )
 
 
@@ -129,18 +129,14 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     Raises:
         ConfigError: listing what is wrong with any job, each with its cure.
     """
-    composer = command_line.composer
-    refuse(unparsable(composer, command_line.overrides))
-    base = _compose_base(composer, command_line.overrides)
-    refuse(open_choices(composer, base, command_line.overrides))
-    hydra_overrides = as_written(base.hydra.overrides.hydra)
-    task_overrides = as_written(base.hydra.overrides.task)
-
-    if not (command_line.multirun or composer.is_multirun(base)):
+    composer, base = command_line.composer, command_line.base
+    if not command_line.multirun:
         refuse(several_values(composer, command_line.overrides))
         refuse(check_composed(composer, base))
         return [_job(base, None)]
 
+    hydra_overrides = as_written(base.hydra.overrides.hydra)
+    task_overrides = as_written(base.hydra.overrides.task)
     try:
         split = composer.split(base, task_overrides)
     except HydraException as error:
@@ -169,27 +165,29 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
 
 def _compose_base(composer: Composer, overrides: list[str]) -> DictConfig:
     """The config without a sweep's values; it says whether there is a sweep at all."""
+    refuse(unparsable(composer, overrides))
     try:
         config = composer.compose(overrides, multirun=True)
     except Exception as error:
         refuse(explain(composer, overrides, error, multirun=True))
         raise
+    refuse(open_choices(composer, config, overrides))
     return config
 
 
 def _job(composed: DictConfig, number: int | None) -> Job:
-    node = composed.hydra
-    with resolving(composed):
+    with resolving(composed, number):
         own = {key: composed[key] for key in composed if key != "hydra"}
         for value in own.values():
             if OmegaConf.is_config(value):
                 OmegaConf.resolve(value)
-        folder = Path(node.run.dir)
+        places = composed.hydra
+        folder = Path(places.run.dir)
         if number is not None:
-            folder = Path(node.sweep.dir)
+            folder = Path(places.sweep.dir) / places.sweep.subdir
     config = OmegaConf.create(own)
     OmegaConf.set_struct(config, True)
-    return Job(as_written(node.overrides.task), config, node, folder, number)
+    return Job(as_written(composed.hydra.overrides.task), config, folder, number)
 
 
 def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> str:

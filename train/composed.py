@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
+from omegaconf.errors import InterpolationToMissingValueError
 
 from train.config_tree import Entry, entries, key_exists, raw_text, references
 from train.hydra_api import Composer, resolving
@@ -36,47 +36,57 @@ def _missing(config: DictConfig) -> list[str]:
 
 def _unresolved(composer: Composer, config: DictConfig) -> list[str]:
     problems = []
+    needs: dict[str, list[tuple[str, str]]] = {}  # by group: (key, the key that it needs)
     with resolving(config):
         for key, node, place in _own_entries(config):
             if not OmegaConf.is_interpolation(node, place):
                 continue
+            text = raw_text(node, place)
             try:
                 node[place]
             except InterpolationToMissingValueError:
                 continue  # told by the missing key itself
-            except OmegaConfBaseException as error:
-                problems.append(_explain(composer, config, key, raw_text(node, place), error))
-            except Exception as error:  # a resolver's own
-                problems.append(f"{key}={raw_text(node, place)}: {error}")
-    return problems
+            except Exception as error:  # OmegaConf's, or a resolver's own
+                absent = [ref for ref in references(text) if not key_exists(config, ref)]
+                if absent:
+                    needs.setdefault(absent[0].partition(".")[0], []).append((key, absent[0]))
+                else:
+                    problems.append(f"{key}={text} does not resolve: {_first_line(error)}")
+    return problems + [_needing(composer, config, group, pairs) for group, pairs in needs.items()]
 
 
-def _explain(
-    composer: Composer, config: DictConfig, key: str, text: str, error: OmegaConfBaseException
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _needing(
+    composer: Composer, config: DictConfig, group: str, pairs: list[tuple[str, str]]
 ) -> str:
-    absent = [ref for ref in references(text) if not key_exists(config, ref)]
-    if not absent:
-        return f"{key}={text} does not resolve: {str(error).splitlines()[0]}"
-    needed = absent[0]
-    group = needed.partition(".")[0]
+    """Which keys need what another group's choice does not provide, and which choices would."""
     choices = config.hydra.runtime.choices
-    chosen, needing = choices.get(group), key.partition(".")[0]
-    if chosen is None:
-        return f"{key} needs {needed}, and there is no such key. Set {key}=..."
-    message = f"{key} needs {needed}, which {group}={chosen} does not provide"
+    keys = ", ".join(dict.fromkeys(key for key, _ in pairs))
+    needed = list(dict.fromkeys(need for _, need in pairs))
+    verb = "needs" if len(pairs) == 1 else "need"
+    own = " ".join(f"{key}=..." for key, _ in pairs)
+    if choices.get(group) is None:
+        return f"{keys} {verb} {', '.join(needed)}, which does not exist. Set {own}"
+    message = f"{keys} {verb} {', '.join(needed)}, which {group}={choices[group]} does not provide"
+    needing = keys.partition(".")[0]
     if needing != group and choices.get(needing):
         message += f" (asked for by {needing}={choices[needing]})"
-    providing = [o for o in composer.options(group) if _provides(composer, config, needed, o)]
+    providing = [
+        option
+        for option in composer.options(group)
+        if option != choices[group] and _provides(composer, f"{group}={option}", needed)
+    ]
     if providing:
-        return f"{message}. Take {group}={' or '.join(providing)}, or set {key}=..."
-    return f"{message}. Take another {needing}, or set {key}=..."
+        return f"{message}. Take {group}={' or '.join(providing)}, or set {own}"
+    return f"{message}. Take another {needing}, or set {own}"
 
 
-def _provides(composer: Composer, config: DictConfig, key: str, option: str) -> bool:
-    group = key.partition(".")[0]
-    if option == config.hydra.runtime.choices.get(group):
-        return False
+def _provides(composer: Composer, choice: str, keys: list[str]) -> bool:
     try:
-        return key_exists(composer.compose([f"{group}={option}"]), key)
+        config = composer.compose([choice])
     except Exception:
         return False
+    return all(key_exists(config, key) for key in keys)

@@ -89,15 +89,21 @@ def register_resolver(name: str, function: Callable[..., Any]) -> None:
 
 
 @contextmanager
-def resolving(config: DictConfig) -> Iterator[None]:
+def resolving(config: DictConfig, number: int | None = None) -> Iterator[None]:
     """Inside, `${hydra:...}` in a composed config resolves as it will in the job.
 
     The folder that a job runs in is known only there; until then it is `.`.
+
+    Args:
+        config: with its `hydra` node, which keeps the folder and the number.
+        number: the job's place in a sweep.
     """
     instance = HydraConfig.instance()
     before = instance.cfg
     with read_write(config.hydra):
         config.hydra.runtime.output_dir = "."
+        if number is not None:
+            config.hydra.job.num = number
     instance.set_config(config)
     try:
         yield

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def test_one_run_is_composed_and_resolved(conf_dir: Path) -> None:
     assert job.config.optimizer.lr == 0.0001
     assert job.config.model.in_features == 64
     assert "hydra" not in job.config
-    assert job.hydra.runtime.choices.model == "mlp"
+    assert re.fullmatch(r"outputs/[-\d]+/[-\d]+_steps-3_lr-1e-4", job.folder.as_posix())
 
 
 def test_flags_may_stand_anywhere_and_are_passed_on_in_long_form(conf_dir: Path) -> None:
@@ -73,6 +74,7 @@ def test_a_group_of_the_defaults_list_takes_a_plus_or_none(conf_dir: Path, word:
 def test_a_group_outside_it_too_and_may_hold_a_sweep(conf_dir: Path, word: str) -> None:
     found = jobs(conf_dir, word)
     assert [(j.number, j.config.model.width) for j in found] == [(0, 1), (1, 2)]
+    assert parse(["-cp", str(conf_dir), word]).multirun
 
 
 def test_a_sweep_gives_the_jobs_in_the_sweepers_order(conf_dir: Path) -> None:
@@ -85,11 +87,27 @@ def test_a_sweep_gives_the_jobs_in_the_sweepers_order(conf_dir: Path) -> None:
     ]
     assert found[2].label == "job 2 (seed=2 model.width=4 steps=3)"
     assert found[3].config.model.width == 5
+    assert found[2].folder.name == "2_seed-2_width-4_steps-3"
+    assert found[2].folder.parent.name.endswith("_sweep")
 
 
 def test_a_sweep_is_refused_whole_and_names_the_job(conf_dir: Path) -> None:
     message = refused(conf_dir, "-m", "seed=0,1,x")
     assert message == "job 2 (seed=x): seed=x: expects int, got the text 'x'."
+
+
+def test_needs_of_several_keys_are_told_together(conf_dir: Path) -> None:
+    write_files(
+        conf_dir,
+        {
+            "model/two.yaml": "a: ${data.in_features}\nb: ${data.classes}",
+            "data/other.yaml": "in_features: 1\nclasses: 2",
+        },
+    )
+    assert refused(conf_dir, "model=two", "data=text") == (
+        "model.a, model.b need data.in_features, data.classes, which data=text does not provide "
+        "(asked for by model=two). Take data=other, or set model.a=... model.b=..."
+    )
 
 
 def test_a_mistake_of_all_jobs_is_told_once(conf_dir: Path) -> None:

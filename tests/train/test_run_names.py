@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from train import hydra_api, run_names
@@ -15,7 +14,9 @@ FOLDERS: list[Path] = []
 
 
 def task(config: DictConfig) -> None:
-    FOLDERS.append(Path(HydraConfig.get().runtime.output_dir))
+    folder, in_sweep = hydra_api.current_job()
+    assert in_sweep == folder.parent.name.endswith("_sweep")
+    FOLDERS.append(folder)
 
 
 @pytest.fixture
