@@ -6,7 +6,6 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from components.cluster.cluster import Cluster
 from components.cluster.gang import Interrupted, RendezvousFailed, launch, new_run_id, own_address
 from components.cluster.handshake import (
     NoTicket,
@@ -42,6 +41,7 @@ def lead(plan: Plan, folder: Path, gang: Joined | None) -> int:
     write_json(
         folder / "provenance.json", {**provenance(), "cell": plan.cell, "seed": plan.config.seed}
     )
+    print("\n".join([*plan.lines(), f"folder      {folder}", ""]), flush=True)
     ticket = Ticket(str(folder), new_run_id(), text)
     if gang is not None:
         announce(gang_store(gang, JOIN_TIMEOUT_S), ticket)
@@ -53,7 +53,7 @@ def lead(plan: Plan, folder: Path, gang: Joined | None) -> int:
             _, interface = own_address(plan.cluster)
             store = node_store(plan.cluster)
             announce(store, ticket)
-        return _run_gang(plan.cluster, plan.local_world_size, ticket, interface)
+        return _run_gang(plan, ticket, interface)
     except (NoTicket, RendezvousFailed) as error:
         return _tell(folder, failure.Failure(0, "error", str(error), 0.0))
 
@@ -67,7 +67,7 @@ def follow_node(plan: Plan) -> int:
             print("node 0 refused the run; its message says why", file=sys.stderr)
             return REFUSED
         _settle(ticket)
-        return _run_gang(plan.cluster, plan.local_world_size, ticket, interface)
+        return _run_gang(plan, ticket, interface)
     except (NoTicket, RendezvousFailed) as error:
         print(f"node {plan.cluster.node_rank}: {error}", file=sys.stderr)
         return FAILED
@@ -100,11 +100,17 @@ def _settle(ticket: Ticket) -> None:
         (folder / "config.yaml").write_text(ticket.config)
 
 
-def _run_gang(cluster: Cluster, local_world_size: int, ticket: Ticket, interface: str | None) -> int:
-    folder = Path(ticket.folder)
+def _run_gang(plan: Plan, ticket: Ticket, interface: str | None) -> int:
+    """Start this node's ranks, and tell how they ended."""
+    folder, cluster = Path(ticket.folder), plan.cluster
     try:
         exits = launch(
-            cluster, local_world_size, ticket.run_id, run_rank, (ticket.folder, interface)
+            cluster,
+            plan.local_world_size,
+            ticket.run_id,
+            run_rank,
+            (ticket.folder, interface),
+            plan.preload,
         )
     except Interrupted as stop:
         error = {"cause": str(stop), "rank": None, "traceback_file": None}

@@ -117,7 +117,7 @@ class Loop:
             )
 
     def _record(self) -> None:
-        record = self.meter.record(self.scheduler.get_last_lr()[0])
+        record = self.meter.record(float(self.scheduler.get_last_lr()[0]))
         self.report({"step": self.step, **record})
         loss = record["train/loss"]
         if loss is not None and not math.isfinite(loss):

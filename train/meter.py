@@ -33,7 +33,7 @@ class Meter:
 
     Args:
         scale: turns steps into rates.
-        over_ranks: sums over data-parallel ranks: this rank's samples to all ranks' samples; called on all ranks, a record each.
+        over_ranks: turns this rank's samples into all ranks'. Called on all ranks, once a record.
 
     Losses are added on the device, in float64 where it has it: nothing waits for
     them before a record is due.
@@ -129,4 +129,3 @@ class Meter:
             "tokens_per_s": None if self.tokens is None else rate * self.tokens,
             **self._flops(rate),
         }
-

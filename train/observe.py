@@ -11,7 +11,7 @@ from components.parallel.base import Parallel
 
 
 class ComputeProbe:
-    """Reads the compute type off the output of the model's first matrix product, then steps aside."""
+    """Reads the compute type off the output of the first matrix product, then steps aside."""
 
     def __init__(self, model: nn.Module) -> None:
         self.dtype = ""

@@ -15,6 +15,7 @@ from torch import nn
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.errors import ConfigError
+from components.logger.base import Logger
 from components.model.objective import objective_of
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
@@ -36,6 +37,7 @@ class Plan:
         sizes: of one step.
         parameters: number of the model's parameters, tied ones once.
         precision, parallel: the words on the command line.
+        preload: modules that ranks need and that are worth importing once, before they fork.
     """
 
     config: DictConfig
@@ -48,6 +50,7 @@ class Plan:
     parameters: int
     precision: str
     parallel: str
+    preload: tuple[str, ...]
 
     @property
     def cell(self) -> dict[str, Any]:
@@ -93,6 +96,8 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     precision: Precision = build(config.precision, "precision")
     parallel: Parallel = build(config.parallel, "parallel")
     build(config.data, "data")
+    build(config.checkpoint, "checkpoint")
+    loggers = build_loggers(config)
     model = _on_meta(config)
     refuse_half_parameters(model, precision)
     _check_optimizer(config, model)
@@ -138,7 +143,24 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         parameters=parameters,
         precision=precision.name,
         parallel=parallel.name,
+        preload=_preload(config, loggers),
     )
+
+
+def _preload(config: DictConfig, loggers: list[Logger]) -> tuple[str, ...]:
+    """The project's own modules behind this config, and what its loggers ask for.
+
+    A user's module is left out: what its import does must not happen in the fork server.
+    """
+    targets = [config[group]._target_ for group in ("parallel", "model", "data")]
+    own = [name.rpartition(".")[0] for name in targets if name.startswith("components.")]
+    return (*own, *(module for logger in loggers for module in logger.preload))
+
+
+def build_loggers(config: DictConfig) -> list[Logger]:
+    """The sinks that the `logger` group names."""
+    nodes = {name: node for name, node in config.logger.items() if node is not None}
+    return [build(node, f"logger.{name}") for name, node in nodes.items()]
 
 
 def _on_meta(config: DictConfig) -> nn.Module:
@@ -171,7 +193,9 @@ def _refusing(make: Any, key: str, node: DictConfig) -> Any:
     try:
         return make()
     except (ValueError, TypeError, RuntimeError) as error:
-        raise ConfigError(f"{key}._target_={node._target_} refuses its settings: {error}") from error
+        raise ConfigError(
+            f"{key}._target_={node._target_} refuses its settings: {error}"
+        ) from error
 
 
 def _ranks(
@@ -203,7 +227,7 @@ def _ranks(
 
 
 def _with_nodes(cluster: Cluster, config: DictConfig, joined: Joined) -> Cluster:
-    """The outside launcher knows how many nodes there are; a config that says otherwise is wrong."""
+    """The cluster with the nodes that the outside launcher started, unless the config denies it."""
     if cluster.nnodes not in (1, joined.nnodes):
         raise ConfigError(
             f"cluster.nnodes={cluster.nnodes}, but {joined.launcher} started the run on "
@@ -233,5 +257,3 @@ def _check_disk(folder: Path, parameters: int) -> None:
 def as_yaml(plan: Plan) -> str:
     """The resolved config as the workers read it."""
     return OmegaConf.to_yaml(plan.config, resolve=True)
-
-

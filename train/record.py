@@ -28,8 +28,8 @@ from train.files import read_json, write_json
 from train.loop import Loop
 from train.meter import Meter, Scale
 from train.observe import ComputeProbe, effective_dtypes, peak_memory
+from train.preflight import build_loggers
 from train.summary import Summary
-from train.targets import build
 
 log = logging.getLogger(__name__)
 
@@ -57,19 +57,13 @@ class Recorder:
         self.precision = precision
         self.parallel = parallel
         self.probe = ComputeProbe(model)
-        self.flops = model.flops_per_sample() if hasattr(model, "flops_per_sample") else None
+        flops_per_sample = getattr(model, "flops_per_sample", None)
+        self.flops: float | None = flops_per_sample() if callable(flops_per_sample) else None
         self.summary = Summary()
         self.dtypes: dict[str, str] = {}
         self._provenance = read_json(folder / "provenance.json")
-        self.loggers = Loggers(self._sinks(console) if ranks.main else [])
-
-    def _sinks(self, console: ConsoleStream) -> list[Any]:
-        chosen = [
-            build(node, f"logger.{name}")
-            for name, node in self.config.logger.items()
-            if node is not None
-        ]
-        return [JsonlLogger(), ConsoleLogger(console), *chosen]
+        sinks = [JsonlLogger(), ConsoleLogger(console), *build_loggers(config)]
+        self.loggers = Loggers(sinks if ranks.main else [])
 
     @contextmanager
     def recording(self) -> Iterator[None]:

@@ -119,9 +119,7 @@ def train(
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
-    parallel.prepare(
-        model, objective_of(model), make_optimizer, precision, ranks, config.clip_norm
-    )
+    parallel.prepare(model, objective_of(model), make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
 
     seed_rank(config.seed, ranks.rank)

@@ -31,7 +31,8 @@ def save_weights(folder: Path, weights: dict[str, Tensor], expected: dict[str, t
     separate = {name: tensor.contiguous().clone() for name, tensor in weights.items()}
     save_file(separate, temporary, metadata={"format": "pt"})
     with safe_open(temporary, framework="pt") as written:
-        shapes = {name: torch.Size(written.get_slice(name).get_shape()) for name in written.keys()}
+        names = written.keys()
+        shapes = {name: torch.Size(written.get_slice(name).get_shape()) for name in names}
     if shapes != expected:
         wrong = sorted(set(shapes.items()) ^ set(expected.items()))
         raise RuntimeError(f"{temporary} differs from the model in {wrong[:6]}")

@@ -19,7 +19,9 @@ TF32_TFLOPS: dict[str, float] = {"H200": 495, "H100": 495, "A100": 156, "L40S": 
 
 
 def peak_flops(
-    setting: float | Literal["auto", "measure"] | None, device: torch.device, dtype: torch.dtype,
+    setting: float | Literal["auto", "measure"] | None,
+    device: torch.device,
+    dtype: torch.dtype,
     tf32: bool,
 ) -> float | None:
     """FLOP/s that one device could reach in `dtype`; None when nobody knows."""

@@ -23,8 +23,8 @@ from components.cluster.network import address_towards, interface_of
 
 log = logging.getLogger(__name__)
 
-PRELOAD = ("torch", "torch.distributed", "numpy", "omegaconf", "hydra")
-"""What the server imports before the first fork."""
+PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", "hydra")
+"""What the server imports before the first fork; the first optimizer step needs dynamo."""
 
 KILL_AFTER_S = 5
 """A rank that is told to end and does not is killed after so many seconds."""
@@ -57,6 +57,7 @@ def launch(
     run_id: str,
     worker: Callable[..., None],
     args: Sequence[object],
+    preload: Sequence[str] = (),
 ) -> list[Exit]:
     """Run `worker(*args)` in `local_world_size` processes on this node until all end.
 
@@ -65,6 +66,8 @@ def launch(
     Args:
         run_id: names the rendezvous; the same on all nodes, another for each attempt.
         worker: a module-level function.
+        preload: further modules that the server imports, if this is its first gang. They
+            must start no thread and touch no device.
 
     Returns:
         The ranks of this node that ended badly; empty when all ended well.
@@ -80,7 +83,7 @@ def launch(
 
     # Its news is ours to tell; what it logs on its own is the same news in other words.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    multiprocessing.set_forkserver_preload(list(PRELOAD))
+    multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
     endpoint, local_addr = "localhost:0", "localhost"
     if cluster.nnodes > 1:
         assert cluster.rdzv_endpoint is not None

@@ -41,7 +41,7 @@ class Ticket:
 
 
 def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
-    """The store that an outside launcher's ranks share; rank 0 serves it where the launcher doesn't.
+    """The store of an outside launcher's ranks; rank 0 serves it where the launcher does not.
 
     Raises:
         NoTicket: when it cannot be reached in time.
@@ -73,7 +73,9 @@ def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:
         )
     except (dist.DistError, RuntimeError, ValueError) as error:
         what = "cannot be served here" if serves else f"did not answer within {timeout_s:g} s"
-        raise NoTicket(f"the store at {host}:{port} {what}: {str(error).splitlines()[0]}") from error
+        raise NoTicket(
+            f"the store at {host}:{port} {what}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def announce(store: dist.Store, ticket: Ticket) -> None:

@@ -47,6 +47,11 @@ class Logger(ABC):
 
     essential: ClassVar[bool] = False
 
+    @property
+    def preload(self) -> tuple[str, ...]:
+        """Modules that `start` needs and that are worth importing before ranks are forked."""
+        return ()
+
     @abstractmethod
     def start(self, info: RunInfo) -> None:
         """Open the sink. Called once, before the first record."""

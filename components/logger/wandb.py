@@ -95,6 +95,10 @@ class WandbLogger(Logger):
         self._error: Exception | None = None
         self._deadline = 0.0
 
+    @property
+    def preload(self) -> tuple[str, ...]:
+        return () if self.mode == "disabled" else ("wandb",)
+
     def start(self, info: RunInfo) -> None:
         if self.mode == "disabled":
             return

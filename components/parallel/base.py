@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -154,7 +155,7 @@ class Parallel(ABC):
     dp_rank: int = 0
     dp_size: int = 1
 
-    def check(self, cell: Cell) -> None:
+    def check(self, cell: Cell) -> None:  # noqa: B027  (most strategies refuse nothing)
         """Refuse, before any process starts, what this strategy cannot do.
 
         Raises:
@@ -169,7 +170,9 @@ class Parallel(ABC):
         """Micro-batches of a step where the config leaves both sizes open."""
         return 1
 
-    def check_sizes(self, world_size: int, micro_batch_size: int, accumulation: int) -> None:
+    def check_sizes(  # noqa: B027
+        self, world_size: int, micro_batch_size: int, accumulation: int
+    ) -> None:
         """Refuse sizes of a step that this strategy cannot run.
 
         Raises:
@@ -239,6 +242,13 @@ class Parallel(ABC):
         """Drop what would outlive the process group. Call on all ranks, once."""
 
 
+def autocast(precision: Precision, ranks: Ranks) -> AbstractContextManager[None]:
+    """The region of a forward: matrix products in the compute type. Entered anew for each."""
+    if not precision.mixed:
+        return nullcontext()
+    return torch.autocast(ranks.device.type, dtype=precision.compute)
+
+
 def refuse_half_parameters(model: nn.Module, precision: Precision) -> None:
     """Refuse trainable parameters that are not fp32.
 
@@ -276,7 +286,7 @@ def merge_over_ranks(sums: Sums) -> Sums:
 
 
 def average_buffers(model: nn.Module, dp_size: int) -> None:
-    """Make persistent buffers equal on all `dp_size` ranks: floats to their mean, others to rank 0's.
+    """Make persistent buffers equal on `dp_size` ranks: floats to their mean, others to rank 0's.
 
     Running statistics (BatchNorm) are gathered per rank from its own samples;
     their mean is what one process would have gathered, up to the spread of means.

@@ -6,7 +6,7 @@ stateless hooks (`torch.distributed.algorithms.ddp_comm_hooks.default_hooks`) an
 a user's are named in the same way.
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations` here: DDP compares a hook's annotations as objects.
 
 import torch
 import torch.distributed as dist

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -29,6 +28,7 @@ from components.parallel.base import (
     Parallel,
     Step,
     Sums,
+    autocast,
     merge_over_ranks,
     refuse_half_parameters,
 )
@@ -133,12 +133,9 @@ class Pipeline(Parallel):
         self.objective = objective
         self.first = ranks.rank == 0
         self.last = ranks.rank == ranks.world_size - 1
-        autocast: AbstractContextManager[None] = (
-            torch.autocast(ranks.device.type, dtype=precision.compute)
-            if precision.mixed
-            else nullcontext()
+        self.stage = Stage(model, ranks.rank, ranks.world_size, autocast(precision, ranks)).to(
+            ranks.device
         )
-        self.stage = Stage(model, ranks.rank, ranks.world_size, autocast).to(ranks.device)
         weights = weights_of(model, ranks.world_size)
         self.entries = entries_of(model, ranks.world_size)
         for part in PARTS:

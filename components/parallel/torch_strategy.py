@@ -22,6 +22,7 @@ from components.parallel.base import (
     Parallel,
     Step,
     Sums,
+    autocast,
     average_buffers,
     merge_over_ranks,
     refuse_half_parameters,
@@ -53,11 +54,7 @@ class TorchStrategy(Parallel):
         self.dp_size = 1 if self.one_process else ranks.world_size
         self.objective = objective
         self.plain = model
-        self.autocast: AbstractContextManager[None] = (
-            torch.autocast(ranks.device.type, dtype=precision.compute)  # type: ignore[assignment]
-            if precision.mixed
-            else nullcontext()
-        )
+        self.autocast = autocast(precision, ranks)
         self.module = self.spread(model, precision)
         self.named = self.local_parameters()
         self._optimizer = make_optimizer(self.named)
@@ -151,7 +148,9 @@ class TorchStrategy(Parallel):
         average_buffers(self.plain, self.dp_size)
         if not self.ranks.main:
             return {}
-        return {name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()}
+        return {
+            name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()
+        }
 
     def held(self) -> Held:
         return Held(

@@ -112,8 +112,8 @@ class Update:
         self.scaler.unscale_(self.optimizer)
         found = self.scaler._found_inf_per_device(self.optimizer)
         if not found:
-            # A stage without trainable parameters still takes part in the decision.
-            found[self.device] = torch.zeros((), device=self.device)
+            # A stage without gradients still takes part in the decision.
+            found[str(self.device)] = torch.zeros((), device=self.device)
         flags = list(found.values())
         if self.shared.world is not None:
             for flag in flags:
@@ -124,9 +124,10 @@ class Update:
         grads = [p.grad for p in self.counted if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(grads).to(self.device)
         if self.shared.shards is not None:
-            squared = norm.square()
+            # In float64: the square of a finite float32 may not be one.
+            squared = norm.double().square()
             dist.all_reduce(squared, group=self.shared.shards)
-            norm = squared.sqrt()
+            norm = squared.sqrt().float()
         return norm
 
     def _clip(self, norm: Tensor) -> None:

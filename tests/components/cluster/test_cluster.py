@@ -1,0 +1,56 @@
+"""How many processes, where, with what around them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from components.cluster.cluster import Cluster
+from components.errors import ConfigError
+
+
+def test_auto_on_a_cpu_is_two_ranks_and_one_for_a_strategy_of_one_process() -> None:
+    cluster = Cluster(device="cpu")
+    assert cluster.local_world_size(one_process=False) == 2
+    assert cluster.local_world_size(one_process=True) == 1
+    assert cluster.backend_name() == "gloo"
+
+
+def test_cores_are_shared_out() -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert Cluster(device="cpu").threads(1) == cores
+    assert Cluster(device="cpu").threads(cores) == 1
+    assert Cluster(device="cpu").threads(10 * cores) == 1
+    assert Cluster(device="cpu", threads_per_rank=3).threads(10 * cores) == 3
+
+
+def test_nccl_settings_and_interface_become_variables() -> None:
+    cluster = Cluster(
+        device="cpu", interface="eth1", nccl={"debug": "INFO", "ib_disable": True, "algo": None}
+    )
+    assert cluster.environment("lo") == {
+        "NCCL_DEBUG": "INFO",
+        "NCCL_IB_DISABLE": "1",
+        "GLOO_SOCKET_IFNAME": "eth1",
+        "NCCL_SOCKET_IFNAME": "eth1",
+    }
+    assert Cluster(device="cpu").environment(None) == {}
+    assert Cluster(device="cpu").environment("lo")["GLOO_SOCKET_IFNAME"] == "lo"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nproc_per_node": 0}, ["cluster.nproc_per_node=0"]),
+        ({"nnodes": 2, "node_rank": 2, "rdzv_endpoint": "a:1"}, ["cluster.node_rank=2", "0 to 1"]),
+        ({"nnodes": 2}, ["cluster.rdzv_endpoint", "cluster.nnodes=2", "host:port"]),
+        ({"nnodes": 2, "rdzv_endpoint": "node0"}, ["cluster.rdzv_endpoint=node0", "host:port"]),
+        ({"backend": "nccl", "device": "cpu"}, ["cluster.backend=nccl", "cluster.backend=gloo"]),
+        ({"timeout_s": -1.0}, ["cluster.timeout_s=-1.0"]),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, object], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Cluster(**options)  # type: ignore[arg-type]
+    assert all(word in str(refusal.value) for word in words)

@@ -1,0 +1,57 @@
+"""One process decides, the others are told."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import pytest
+
+from components.cluster.cluster import Cluster
+from components.cluster.handshake import NoTicket, Ticket, announce, node_store, receive
+
+
+def _cluster(port: int, node_rank: int, timeout_s: float = 20.0) -> Cluster:
+    return Cluster(
+        device="cpu",
+        nnodes=2,
+        node_rank=node_rank,
+        rdzv_endpoint=f"127.0.0.1:{port}",
+        start_timeout_s=timeout_s,
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_node_that_comes_first_waits_to_be_told() -> None:
+    port, told = free_port(), []
+
+    def follow() -> None:
+        told.append(receive(node_store(_cluster(port, 1)), 20.0))
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    time.sleep(0.5)
+    store = node_store(_cluster(port, 0))
+    ticket = Ticket("/runs/a", "id", "seed: 0\n")
+    announce(store, ticket)
+    follower.join(20)
+    assert told == [ticket]
+
+
+def test_nobody_decides() -> None:
+    start = time.monotonic()
+    with pytest.raises(NoTicket, match=r"127\.0\.0\.1:\d+ did not answer within 1 s"):
+        node_store(_cluster(free_port(), 1, timeout_s=1.0))
+    assert time.monotonic() - start < 15
+
+
+def test_the_deciding_process_says_nothing() -> None:
+    store = node_store(_cluster(free_port(), 0))
+    with pytest.raises(NoTicket, match="no word"):
+        receive(store, 0.2)
