@@ -40,9 +40,11 @@ class Loop:
         report: takes each record.
         log_every, eval_every: in steps; `eval_every` 0 evaluates after the last step only.
         max_skips: skipped steps in a row that end the run; None when nothing is skipped.
+        patience: evaluations in a row without a lower `val/loss` that end the run; None never.
         on_update: called once, after the first step that changed the weights.
         progress: steps taken.
         scales: the loss scale after each skipped step of the present row.
+        evaluations: `val/loss` of each evaluation so far, reduced over all ranks.
         higher_is_better: evaluation metrics that an objective added to the loss.
     """
 
@@ -57,9 +59,11 @@ class Loop:
     log_every: int
     eval_every: int
     max_skips: int | None
+    patience: int | None
     on_update: Callable[[], None]
     progress: Progress
     scales: list[float] = field(default_factory=list)
+    evaluations: list[float] = field(default_factory=list)
     higher_is_better: set[str] = field(default_factory=set)
 
     @property
@@ -73,12 +77,28 @@ class Loop:
         Raises:
             Diverged: when going on is pointless.
         """
-        while self.step < self.steps:
+        while self.step < self.steps and not self.stopped_early():
             self._train_step()
             if self.step % self.log_every == 0 or self.step == self.steps:
                 self._record()
             if self._due(self.eval_every):
                 self._evaluate()
+
+    def stopped_early(self) -> str | None:
+        """Why training ends before its last step; None when it does not.
+
+        Decided from reduced numbers alone, so that all ranks decide alike.
+        """
+        if self.patience is None or len(self.evaluations) <= self.patience:
+            return None
+        best = min(self.evaluations[: -self.patience])
+        if min(self.evaluations[-self.patience :]) < best:
+            return None
+        return (
+            f"val/loss has not fallen below {best:.6g} in {self.patience} evaluation"
+            f"{'s' if self.patience > 1 else ''} (last {self.evaluations[-1]:.6g}), patience="
+            f"{self.patience}"
+        )
 
     def _due(self, every: int) -> bool:
         return self.step == self.steps or (every > 0 and self.step % every == 0)
@@ -137,3 +157,4 @@ class Loop:
         metrics = {**means, **self.derive(means)}
         named = {f"val/{name}": value for name, value in metrics.items()}
         self.report({"step": self.step, **named, "val/time_s": seconds})
+        self.evaluations.append(means["loss"])

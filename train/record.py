@@ -131,6 +131,7 @@ class Recorder:
             "steps": loop.step,
             "updates": loop.meter.updates,
             "skipped_steps": loop.meter.skipped,
+            "stopped_early": loop.stopped_early(),
             **self.summary.metrics(loop.higher_is_better),
             "baselines": self.data.baselines(),
             "throughput": loop.meter.throughput(),
@@ -142,6 +143,8 @@ class Recorder:
         if self.ranks.main:
             write_json(self.folder / "summary.json", summary)
             result = {k: v for k, v in self.summary.last.items() if not k.endswith("time_s")}
+            if loop.stopped_early():
+                log.info("stopped at step %d: %s", loop.step, loop.stopped_early())
             log.info("result: %s", _numbers(result))
         self.loggers.finish("completed", summary)
 

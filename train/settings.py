@@ -47,6 +47,7 @@ class Settings:
     deterministic: bool = False
     log_every: int = 10
     eval_every: int = 100
+    patience: int | None = None
     dry_run: bool = False
 
 
@@ -72,6 +73,7 @@ RANGES = {
     ),
     "log_every": _at_least(1, "steps between two records"),
     "eval_every": _at_least(0, "steps between evaluations, 0 for the last step only"),
+    "patience": _at_least(1, "evaluations without a lower val/loss"),
 }
 
 

@@ -152,6 +152,7 @@ def train(
             log_every=config.log_every,
             eval_every=config.eval_every,
             max_skips=precision.max_consecutive_skips if precision.scaled else None,
+            patience=config.patience,
             on_update=recorder.note_dtypes,
             progress=progress,
         )
