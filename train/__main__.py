@@ -1,6 +1,6 @@
 """`python -m train`."""
 
-from train.train import main
+from train.command import main
 
 if __name__ == "__main__":
     main()

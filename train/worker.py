@@ -19,6 +19,7 @@ from train import failure
 from train.loop import Progress
 from train.seeds import set_deterministic
 from train.targets import build
+from train.train import train
 
 REFUSED, FAILED = 2, 1
 
@@ -40,8 +41,6 @@ def train_in_process(folder: Path, interface: str | None, gang: Joined | None = 
         interface: this node's network interface towards the others; None leaves it open.
         gang: the outside launcher's gang that this process belongs to, if any.
     """
-    from train.train import train
-
     config = OmegaConf.load(folder / "config.yaml")
     assert isinstance(config, DictConfig)
     if gang is not None:
