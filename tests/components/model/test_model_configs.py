@@ -27,8 +27,8 @@ PARAMETERS = {
     "gpt2_1.5b": 1_557_611_200,
     "llama_7b": 6_738_415_616,
     "gpt3_175b": 174_604_259_328,
-    # Embedding and logits 256 x 96, four blocks of 12 x 96^2 and two gains, a last gain.
-    "gpt_nano": 2 * 256 * 96 + 4 * (12 * 96**2 + 2 * 96) + 96,
+    # Embedding and logits 256 x 96; per block 4 x 96^2, 2 x 96 x 256 and two gains; a last gain.
+    "gpt_nano": 2 * 256 * 96 + 4 * (4 * 96**2 + 2 * 96 * 256 + 2 * 96) + 96,
     # 64 -> 128 -> 128 -> 128 -> 10, with biases.
     "mlp": 65 * 128 + 2 * 129 * 128 + 129 * 10,
     # 3x3 kernels 1 -> 32 and three of 32 -> 32, four norms, 32 -> 10.
