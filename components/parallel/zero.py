@@ -11,6 +11,7 @@ import gc
 import io
 import logging
 import os
+import warnings
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -39,7 +40,7 @@ from components.parallel.tally import Tally
 from components.parallel.zero_config import Offload, ZeroOptions, derive
 from components.parallel.zero_extra import check_extra
 from components.parallel.zero_masters import Masters
-from components.parallel.zero_offload import check_offload
+from components.parallel.zero_offload import check_nvme, check_offload
 from components.parallel.zero_scaler import LossScale
 from components.precision import Precision
 
@@ -107,6 +108,7 @@ class Zero(Parallel):
 
     def check(self, cell: Cell) -> None:
         check_extra(self.options.extra, cell.precision, self.options.stage)
+        check_nvme(self.options)
 
     def deepspeed_config(
         self, model: nn.Module, precision: Precision, device: str, clip_norm: float | None
@@ -257,6 +259,10 @@ def _initialize(
             # It refuses fp16 on processors without instructions for it. torch computes
             # it there all the same, slowly, which is what makes fp16 testable anywhere.
             get_accelerator().is_fp16_supported = lambda: True
+    # It still calls collectives by names that torch has replaced: once a step is too often to say.
+    warnings.filterwarnings(
+        "ignore", r"`torch\.distributed\.\w+` is deprecated", category=FutureWarning
+    )
     # It prints memory tables, and warns of every optimizer but Adam. What else it has to say
     # while training is logged from WARNING up.
     logger = deepspeed.utils.logger

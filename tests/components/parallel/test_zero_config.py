@@ -14,6 +14,7 @@ from torch import nn
 from components.errors import ConfigError
 from components.parallel.base import Cell
 from components.parallel.zero import Zero
+from components.parallel.zero_extra import quiet_import
 from components.precision import Precision
 
 FP32 = Precision(name="fp32", compute_dtype="float32")
@@ -181,6 +182,22 @@ def test_right_keys_pass() -> None:
             "timers": {"throughput": {"enabled": False}},
         }
     )
+
+
+@pytest.mark.parametrize("buildable", [True, False])
+def test_nvme_is_refused_where_it_cannot_be_built(
+    buildable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet_import()
+    from deepspeed.ops.op_builder import AsyncIOBuilder as builder
+
+    monkeypatch.setattr(builder, "is_compatible", lambda self, verbose=False: buildable)
+    options = {"stage": 3, "offload_optimizer": "nvme", "nvme_path": "/fast"}
+    if buildable:
+        check(**options)
+        return
+    with pytest.raises(ConfigError, match=r"parallel\.offload_optimizer=nvme.*libaio"):
+        check(**options)
 
 
 def test_importing_the_strategy_does_not_import_deepspeed() -> None:
