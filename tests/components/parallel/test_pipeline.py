@@ -13,16 +13,8 @@ from components.data.batch import Batch
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.pipeline import Pipeline
 from components.parallel.single import Single
-from tests.components.parallel.pipeline_cases import (
-    BF16,
-    FP16,
-    Tiny,
-    adamw,
-    alone,
-    batches,
-    prepared,
-    run,
-)
+from tests.components.parallel.pipeline_cases import Tiny, batches
+from tests.gang import BF16, FP16, adamw, alone, prepared, run
 
 STEPS = 10
 RUNS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,8 @@ from components.errors import ConfigError
 from components.parallel.base import Cell
 from components.parallel.pipeline import Pipeline
 from components.parallel.pipeline_stage import cut, stage_of, weights_of
-from tests.components.parallel.pipeline_cases import FP32, Tiny
+from tests.components.parallel.pipeline_cases import Tiny
+from tests.gang import FP32
 
 
 def cell(model: nn.Module, world_size: int, local_world_size: int | None = None) -> Cell:
