@@ -66,8 +66,6 @@ class Zero(Parallel):
         extra: raw DeepSpeed keys, laid over the derived configuration.
     """
 
-    name = "zero"
-
     def __init__(
         self,
         stage: Literal[1, 2, 3],
@@ -94,6 +92,8 @@ class Zero(Parallel):
                     f"parallel.{key}={size} must be a positive number of elements; "
                     "null sizes it to the model."
                 )
+        self.name = f"zero{stage}"
+        self.name = f"zero{stage}"  # type: ignore[misc]  # one class, three words
         self.options = ZeroOptions(
             stage=stage,
             offload_optimizer=offload_optimizer,

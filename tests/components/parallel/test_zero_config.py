@@ -45,6 +45,11 @@ def test_config_is_plain_and_complete(stage: int, precision: Precision) -> None:
     assert enabled == ({precision.name} if precision.mixed else set())
 
 
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_name_says_the_stage(stage: int) -> None:
+    assert Zero(stage).name == f"zero{stage}"  # type: ignore[arg-type]
+
+
 def test_no_clip_is_zero_in_deepspeed() -> None:
     assert Zero(1).deepspeed_config(model(8), FP32, "cpu", None)["gradient_clipping"] == 0.0
 
