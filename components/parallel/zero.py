@@ -93,7 +93,7 @@ class Zero(Parallel):
                     "null sizes it to the model."
                 )
         self.name = f"zero{stage}"
-        self.name = f"zero{stage}"  # type: ignore[misc]  # one class, three words
+        self.name = f"zero{stage}"  # one class, three words
         self.options = ZeroOptions(
             stage=stage,
             offload_optimizer=offload_optimizer,
