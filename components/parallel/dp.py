@@ -12,6 +12,7 @@ import logging
 import torch
 from torch import nn
 
+from components.parallel.half_parameters import Autocast
 from components.parallel.torch_strategy import TorchStrategy
 from components.precision import Precision
 
@@ -33,4 +34,8 @@ class DP(TorchStrategy):
                 "it computes as parallel=single does here",
                 replicas,
             )
-        return nn.DataParallel(model)
+        replicated: nn.Module = model
+        if precision.mixed:
+            # Replicas run in threads: those learn that autocast is on, but not in which type.
+            replicated = Autocast(model, self.ranks.device.type, precision.compute)
+        return nn.DataParallel(replicated)

@@ -37,11 +37,10 @@ class FSDP(TorchStrategy):
             fp32 parameters. Groups below it cost more in latency than they save in memory.
     """
 
-    name = "fsdp"
-
     def __init__(
         self, reshard_after_forward: bool = True, replicate: int = 1, group_mb: float = 32.0
     ) -> None:
+        self.name = "fsdp" if replicate == 1 else "hsdp"
         self.reshard_after_forward = reshard_after_forward
         self.replicate = replicate
         self.group_mb = group_mb

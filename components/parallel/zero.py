@@ -92,7 +92,6 @@ class Zero(Parallel):
                     f"parallel.{key}={size} must be a positive number of elements; "
                     "null sizes it to the model."
                 )
-        self.name = f"zero{stage}"
         self.name = f"zero{stage}"  # one class, three words
         self.options = ZeroOptions(
             stage=stage,
@@ -136,6 +135,7 @@ class Zero(Parallel):
         self.scale = LossScale(precision)
         trainable = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         config = self.deepspeed_config(model, precision, ranks.device.type, clip_norm)
+        self._config = config
         self.masters = Masters(model, keep=precision.mixed, main=ranks.main)
         called: nn.Module = model
         if precision.mixed:
@@ -228,6 +228,9 @@ class Zero(Parallel):
 
     def reduce_dtype(self) -> str:
         return str(self.engine.communication_data_type).removeprefix("torch.")
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        return {"ds_config.json": self._config}
 
     def close(self) -> None:
         self.engine.destroy()
