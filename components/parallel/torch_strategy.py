@@ -100,17 +100,19 @@ class TorchStrategy(Parallel):
         return outputs[: batch.valid], batch.targets[: batch.valid]
 
     def step(self, micro_batches: list[Batch]) -> Step:
-        self.module.train()
+        if not self.module.training:
+            self.module.train()
         micro_batches = [batch.to(self.ranks.device) for batch in micro_batches]
         weight = self._loss_weight(micro_batches)
-        total = torch.zeros((), device=self.ranks.device)
+        total: Tensor | None = None
         last = len(micro_batches) - 1
         for index, batch in enumerate(micro_batches):
             with self.sync(index == last):
                 # Averaging over ranks divides by dp_size; the weight undoes that once.
                 loss = self._loss_sum(batch) * weight
                 self.update.scale(loss).backward()
-            total += loss.detach()
+            total = loss.detach() if total is None else total + loss.detach()
+        assert total is not None
         if self.dp_size > 1:
             dist.all_reduce(total)
             total /= self.dp_size

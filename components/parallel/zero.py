@@ -135,6 +135,7 @@ class Zero(Parallel):
         self.scale = LossScale(precision)
         trainable = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         config = self.deepspeed_config(model, precision, ranks.device.type, clip_norm)
+        self.config = config
         self._config = config
         self.masters = Masters(model, keep=precision.mixed, main=ranks.main)
         called: nn.Module = model
@@ -231,6 +232,9 @@ class Zero(Parallel):
 
     def files(self) -> dict[str, dict[str, Any]]:
         return {"ds_config.json": self._config}
+
+    def files(self) -> dict[str, dict[str, Any]]:
+        return {"ds_config.json": self.config}
 
     def close(self) -> None:
         self.engine.destroy()
