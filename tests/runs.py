@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -96,7 +97,10 @@ class Outcome:
 
 
 def start_train(
-    cwd: Path, *words: str, env: Mapping[str, str] | None = None
+    cwd: Path,
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (sys.executable, "-m", "train"),
 ) -> subprocess.Popen[str]:
     """Start `python -m train` with these words in `cwd`, in a process group of its own.
 
@@ -104,6 +108,7 @@ def start_train(
 
     Args:
         env: variables to add to the environment.
+        launcher: what starts the command, as in `torchrun ... -m train`.
     """
     own = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     path = [str(TESTS.parent), str(PROBES), *filter(None, [own.get("PYTHONPATH")])]
@@ -111,7 +116,7 @@ def start_train(
     if not any(word.lstrip("+~").startswith("logger") for word in words):
         words = (*words, "logger=none")
     return subprocess.Popen(
-        [sys.executable, "-m", "train", *words],
+        [*launcher, *words],
         cwd=cwd,
         env=own,
         stdin=subprocess.DEVNULL,
@@ -119,7 +124,13 @@ def start_train(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell that starts us in the background has SIGINT ignored; a user's terminal has not.
+        preexec_fn=_heed_interrupts,
     )
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def outcome(process: subprocess.Popen[str], cwd: Path, timeout: float = 240.0) -> Outcome:

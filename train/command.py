@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from components.cluster.joined import Joined, joined
+from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
+from components.logger.stream import ConsoleStream
 from train import hydra_api, sweep
 from train.command_line import compose_jobs, parse
 from train.targets import check_jobs
+
+if TYPE_CHECKING:
+    from train.preflight import Plan
 
 # torch is imported by the functions that need it: a mistake on the command line is told sooner.
 
@@ -18,18 +26,32 @@ from train.targets import check_jobs
 def main() -> None:
     """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 130 interrupted."""
     gang = joined()
-    if gang is not None and gang.rank > 0:
-        from train.launch import follow_rank
-
-        sys.exit(follow_rank(gang))
+    sys.stdout, sys.stderr = ConsoleStream(sys.stdout), ConsoleStream(sys.stderr)
+    if gang is not None:
+        sys.exit(in_gang(gang))
+    raise_interrupts()
     try:
-        sys.exit(command(sys.argv[1:], gang))
+        sys.exit(command(sys.argv[1:], None))
     except ConfigError as refusal:
-        if gang is not None:
-            from train.launch import refuse_others
-
-            refuse_others(gang)
         sys.exit(refused(refusal))
+    except Interrupted as stop:
+        print(f"{stop}: all ranks have ended", file=sys.stderr)
+        sweep.tell()
+        sys.exit(stop.exit_code)
+
+
+def in_gang(gang: Joined) -> int:
+    """The command in a process that an outside launcher has started; the exit code."""
+    from train.member import follow_rank, refuse_others
+
+    if gang.rank > 0:
+        return follow_rank(gang)
+    call_on_signal(lambda signum: os._exit(128 + signum))
+    try:
+        return command(sys.argv[1:], gang)
+    except ConfigError as refusal:
+        refuse_others(gang)
+        return refused(refusal)
 
 
 def refused(refusal: ConfigError) -> int:
@@ -46,6 +68,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
         return 0
     sweep.refuse_in_gang(line, gang)
     jobs = compose_jobs(line)
+    sweep.refuse_over_nodes(line, jobs)
     check_jobs(jobs)
     dry_run = any(job.config.dry_run for job in jobs)
 
@@ -66,13 +89,32 @@ def command(argv: list[str], gang: Joined | None) -> int:
 
 def run_job(config: DictConfig) -> float | None:
     """One job, in the folder that Hydra made for it: check it, start its ranks, await their end."""
-    from train.launch import lead
     from train.preflight import preflight
 
     folder, in_sweep = hydra_api.current_job()
     gang = joined()
+    if in_sweep:
+        sweep.started(folder)
     try:
-        code = lead(preflight(hydra_api.resolved(config), gang, folder), folder, gang)
+        plan = preflight(hydra_api.resolved(config), gang, folder)
+        code = _lead(plan, folder, gang)
     except ConfigError as refusal:
-        code = sweep.refused(folder, refusal) if in_sweep else refused(refusal)
-    return sweep.ended(folder, code) if in_sweep else sys.exit(code)
+        # Not raised on: Hydra would take it for a crash of the job.
+        if gang is not None:
+            from train.member import refuse_others
+
+            refuse_others(gang)
+        if in_sweep:
+            sweep.refused(folder, refusal)
+        code = refused(refusal)
+    return sweep.objective(folder) if in_sweep else sys.exit(code)
+
+
+def _lead(plan: Plan, folder: Path, gang: Joined | None) -> int:
+    if gang is not None:
+        from train.member import lead_gang
+
+        return lead_gang(plan, folder, gang)
+    from train.launch import lead
+
+    return lead(plan, folder)

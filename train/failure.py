@@ -1,16 +1,19 @@
-"""What went wrong on a rank, and which rank's failure came first."""
+"""What went wrong on a rank, and which rank's failure explains the others."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import time
 import traceback
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from components.cluster.gang import Exit
 from components.errors import ConfigError
+from train import status
 from train.files import read_json, write_json
 
 Kind = Literal["refused", "error", "out_of_memory", "killed", "collective", "stopped"]
@@ -29,15 +32,16 @@ GUILT: dict[str, int] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """One rank's failure.
+    """One rank's failure, or its controller's.
 
     Attributes:
+        rank: None for the process that starts the ranks.
         cause: one line or paragraph for the user.
         traceback_file: relative to the run's folder; None when the process left none.
         step: steps that this rank had taken.
     """
 
-    rank: int
+    rank: int | None
     kind: Kind
     cause: str
     time: float
@@ -46,17 +50,26 @@ class Failure:
 
 
 def kind_of(error: BaseException) -> Kind:
-    """What sort of failure an exception is."""
+    """What sort of failure an exception is, or the ones that led to it."""
     import torch
     import torch.distributed as dist
 
     if isinstance(error, ConfigError):
         return "refused"
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return "out_of_memory"
-    if isinstance(error, dist.DistError) or _from_gloo(error):
-        return "collective"
+    for link in _chain(error):
+        if isinstance(link, torch.OutOfMemoryError | MemoryError):
+            return "out_of_memory"
+        if isinstance(link, dist.DistError) or _from_gloo(link):
+            return "collective"
     return "error"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those it came of: libraries wrap what their callbacks raise."""
+    while error is not None:
+        yield error
+        hidden = error.__suppress_context__
+        error = error.__cause__ or (None if hidden else error.__context__)
 
 
 def _from_gloo(error: BaseException) -> bool:
@@ -67,36 +80,89 @@ def _from_gloo(error: BaseException) -> bool:
     )
 
 
-def record(folder: Path, rank: int, error: BaseException, step: int, advice: str = "") -> Failure:
-    """Write a rank's failure into the run's folder, with its traceback."""
+def record(
+    folder: Path, rank: int | None, error: BaseException, step: int = 0, advice: str = ""
+) -> Failure:
+    """Write a failure into the run's folder, with its traceback.
+
+    Never raises: on a full disk it takes the room that was set aside, and what cannot be
+    written at all goes to standard error.
+    """
     kind = kind_of(error)
-    cause = str(error) if kind == "refused" else f"{type(error).__name__}: {error}"
-    traceback_file = None
-    if kind != "refused":
-        traceback_file = f"logs/rank-{rank}.traceback.txt"
-        (folder / traceback_file).write_text("".join(traceback.format_exception(error)))
-    failure = Failure(rank, kind, cause + advice, time.time(), step, traceback_file)
-    write_json(folder / "logs" / f"rank-{rank}.failure.json", asdict(failure))
+    who = "controller" if rank is None else f"rank-{rank}"
+    text = "".join(traceback.format_exception(error))
+    file = None if kind == "refused" else f"logs/{who}.traceback.txt"
+    cause = str(error) if kind == "refused" else _cause(error)
+    failure = Failure(rank, kind, cause + advice, time.time(), step, file)
+
+    def write() -> None:
+        if file is not None:
+            (folder / file).write_text(text)
+        write_json(folder / "logs" / f"{who}.failure.json", asdict(failure))
+
+    try:
+        try:
+            write()
+        except OSError:
+            status.make_room(folder)
+            write()
+    except OSError:
+        print(text, file=sys.stderr)
     return failure
 
 
-def first(folder: Path, exits: list[Exit]) -> Failure:
-    """The failure that explains the end of a gang.
+def _cause(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"sys.exit({error.code!r}) was called during training"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
-    Ranks that said what happened are believed; one that ended without a word was killed.
+
+def of_controller(cause: str) -> Failure:
+    """A failure of the process that starts the ranks."""
+    return Failure(None, "stopped", cause, time.time())
+
+
+def stopped_by(folder: Path, rank: int, signum: int) -> Failure:
+    """Record that a signal told this rank to end."""
+    cause = f"stopped by {signal.Signals(signum).name}"
+    failure = Failure(rank, "stopped", cause, time.time())
+    try:
+        write_json(folder / "logs" / f"rank-{rank}.failure.json", asdict(failure))
+    except OSError as error:
+        print(f"{cause}, and it cannot be written down: {error}", file=sys.stderr)
+    return failure
+
+
+def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Failure]:
+    """The failures of `ranks`, those that ended badly without a word included.
+
+    A rank that said what happened is believed, whatever its exit code.
     """
-    failures = [
-        Failure(**read_json(path)) for path in sorted(folder.glob("logs/rank-*.failure.json"))
-    ]
-    told = {failure.rank for failure in failures}
-    failures += [_silent(end) for end in exits if end.rank not in told]
-    return min(failures, key=lambda failure: (GUILT[failure.kind], failure.time, failure.rank))
+    paths = [folder / "logs" / f"rank-{rank}.failure.json" for rank in ranks]
+    failures = [Failure(**content) for content in map(read_json, paths) if content]
+    spoke = {failure.rank for failure in failures}
+    return failures + [_silent(end) for end in exits if end.rank not in spoke]
+
+
+def first(failures: Sequence[Failure]) -> Failure | None:
+    """The failure that explains the others; None when there is none."""
+    return min(failures, key=lambda failure: (GUILT[failure.kind], failure.time), default=None)
+
+
+def in_words(failure: Failure, folder: Path) -> str:
+    """A failure for the console."""
+    who = "the run" if failure.rank is None else f"rank {failure.rank}"
+    when = f" after {failure.step} step{'s' if failure.step != 1 else ''}" if failure.step else ""
+    lines = [f"{who} failed{when}: {failure.cause}"]
+    if failure.traceback_file:
+        lines.append(f"its traceback: {folder / failure.traceback_file}")
+    return "\n".join([*lines, f"the run's folder: {folder}"])
 
 
 def _silent(end: Exit) -> Failure:
     log = f"its last words are in logs/rank-{end.rank}.log"
     if end.code == -signal.SIGTERM:
-        return Failure(end.rank, "stopped", f"told to end; {log}", end.seen)
+        return Failure(end.rank, "stopped", f"stopped by SIGTERM; {log}", end.seen)
     if end.code < 0:
         name = signal.Signals(-end.code).name
         hint = " (out of memory? the kernel kills so)" if name == "SIGKILL" else ""

@@ -1,142 +1,184 @@
-"""From a plan to an end state: claim the folder, start the ranks, tell how they ended."""
+"""From a plan to an end state: claim the folder, start this node's ranks, tell how they ended."""
 
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
-from components.cluster.gang import Interrupted, RendezvousFailed, launch, new_run_id, own_address
+import torch.distributed as dist
+
+from components.cluster.gang import Exit, Lost, launch, members
 from components.cluster.handshake import (
     NoTicket,
     Ticket,
+    all_heard,
     announce,
-    gang_store,
+    local_store,
+    new_run_id,
     node_store,
+    own_address,
     receive,
 )
-from components.cluster.joined import Joined
+from components.cluster.nodes import Nodes
+from components.cluster.signals import Interrupted
 from components.errors import ConfigError
 from train import failure, status
+from train.failure import Failure
 from train.files import write_json
 from train.preflight import Plan, as_yaml
 from train.provenance import provenance
-from train.worker import run_rank, train_in_process
+from train.worker import run_rank
 
-DONE, FAILED, REFUSED, INTERRUPTED = 0, 1, 2, 130
-JOIN_TIMEOUT_S = 300.0
-"""How long a rank of an outside launcher waits to be told its run."""
+DONE, FAILED, REFUSED = 0, 1, 2
+
+LAST_WORDS_S = 12.0
+"""How long node 0 waits for the other nodes to end and to say why."""
 
 
-def lead(plan: Plan, folder: Path, gang: Joined | None) -> int:
-    """Run a plan in its folder from the process that decides; the exit code.
+def lead(plan: Plan, folder: Path) -> int:
+    """Run a plan in its folder, from the process that decides; the exit code.
 
     Raises:
-        ConfigError: when the folder already holds a run.
+        ConfigError: when the folder already holds a run, or a rank refused its configuration.
+        Interrupted: by a signal; the gang is gone by then.
     """
-    status.claim(folder)
-    (folder / "logs").mkdir(exist_ok=True)
+    try:
+        status.claim(folder)
+    except ConfigError:
+        refuse_nodes(plan)
+        raise
+    try:
+        ticket = describe(plan, folder)
+        if plan.cluster.nnodes == 1:
+            store, port = local_store()
+            first = _run_gang(plan, ticket, None, store, "127.0.0.1", port)
+        else:
+            _, interface = own_address(plan.cluster)
+            store = node_store(plan.cluster)
+            announce(store, ticket)
+            first = _run_gang(plan, ticket, interface, store)
+    except Interrupted as stop:
+        status.finish(folder, "failed", {"cause": str(stop), "rank": None, "traceback_file": None})
+        raise
+    except NoTicket as error:
+        first = failure.of_controller(str(error))
+    except Exception as error:
+        first = failure.record(folder, None, error)
+    return tell(folder, first)
+
+
+def describe(plan: Plan, folder: Path) -> Ticket:
+    """Write down and show what the run is; returns what the others need to know."""
     text = as_yaml(plan)
     (folder / "config.yaml").write_text(text)
     write_json(
         folder / "provenance.json", {**provenance(), "cell": plan.cell, "seed": plan.config.seed}
     )
     print("\n".join([*plan.lines(), f"folder      {folder}", ""]), flush=True)
-    ticket = Ticket(str(folder), new_run_id(), text)
-    if gang is not None:
-        announce(gang_store(gang, JOIN_TIMEOUT_S), ticket)
-        code = train_in_process(folder, None, gang)
-        return _tell(folder, failure.first(folder, []) if code else None)
-    try:
-        interface = None
-        if plan.cluster.nnodes > 1:
-            _, interface = own_address(plan.cluster)
-            store = node_store(plan.cluster)
-            announce(store, ticket)
-        return _run_gang(plan, ticket, interface)
-    except (NoTicket, RendezvousFailed) as error:
-        return _tell(folder, failure.Failure(0, "error", str(error), 0.0))
+    return Ticket(str(folder), new_run_id(), text)
 
 
-def follow_node(plan: Plan) -> int:
-    """Run this node's ranks of a run that node 0 decides; the exit code."""
-    try:
-        _, interface = own_address(plan.cluster)
-        ticket = receive(node_store(plan.cluster), plan.cluster.start_timeout_s)
-        if ticket.refused:
-            print("node 0 refused the run; its message says why", file=sys.stderr)
-            return REFUSED
-        _settle(ticket)
-        return _run_gang(plan, ticket, interface)
-    except (NoTicket, RendezvousFailed) as error:
-        print(f"node {plan.cluster.node_rank}: {error}", file=sys.stderr)
-        return FAILED
-
-
-def follow_rank(gang: Joined) -> int:
-    """Train as one rank of an outside launcher's gang, in the run that rank 0 decides."""
-    try:
-        ticket = receive(gang_store(gang, JOIN_TIMEOUT_S), JOIN_TIMEOUT_S)
-    except NoTicket as error:
-        print(f"rank {gang.rank}: {error}", file=sys.stderr)
-        return FAILED
-    if ticket.refused:
-        return REFUSED
-    _settle(ticket)
-    return train_in_process(Path(ticket.folder), None, gang)
-
-
-def refuse_others(gang: Joined | None) -> None:
-    """Let an outside launcher's other ranks know that there will be no run."""
-    if gang is not None and gang.world_size > 1:
-        announce(gang_store(gang, JOIN_TIMEOUT_S), Ticket(refused=True))
-
-
-def _settle(ticket: Ticket) -> None:
-    """Make the run's folder on a node that does not share node 0's file system."""
+def settle(ticket: Ticket) -> Path:
+    """Make the run's folder where the file system of the deciding process is not shared."""
     folder = Path(ticket.folder)
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     if not (folder / "config.yaml").exists():
         (folder / "config.yaml").write_text(ticket.config)
+    return folder
 
 
-def _run_gang(plan: Plan, ticket: Ticket, interface: str | None) -> int:
-    """Start this node's ranks, and tell how they ended."""
-    folder, cluster = Path(ticket.folder), plan.cluster
+def follow_node(plan: Plan) -> int:
+    """Run this node's ranks of a run that node 0 decides; the exit code.
+
+    Raises:
+        Interrupted: by a signal; this node's ranks are gone by then.
+    """
+    node = plan.cluster.node_rank
     try:
-        exits = launch(
-            cluster,
-            plan.local_world_size,
-            ticket.run_id,
-            run_rank,
-            (ticket.folder, interface),
-            plan.preload,
-        )
-    except Interrupted as stop:
-        error = {"cause": str(stop), "rank": None, "traceback_file": None}
-        if cluster.node_rank == 0:
-            status.finish(folder, "failed", error)
-        print(f"{stop}: all ranks have ended; {folder}", file=sys.stderr)
-        return INTERRUPTED if stop.signum == 2 else 128 + stop.signum
-    first = failure.first(folder, exits) if exits else None
-    return _tell(folder, first, writes=cluster.node_rank == 0)
-
-
-def _tell(folder: Path, first: failure.Failure | None, writes: bool = True) -> int:
-    """Write the end state and, for a failure, show the one that explains the others."""
+        _, interface = own_address(plan.cluster)
+        store = node_store(plan.cluster)
+        ticket = receive(store, plan.cluster.start_timeout_s)
+        if ticket.refused:
+            print(f"node {node}: node 0 refused the run; its message says why", file=sys.stderr)
+            return REFUSED
+        folder = settle(ticket)
+        first = _run_gang(plan, ticket, interface, store)
+    except NoTicket as error:
+        print(f"node {node}: {error}", file=sys.stderr)
+        return FAILED
     if first is None:
-        if writes:
-            status.finish(folder, "completed")
+        return DONE
+    print(f"node {node}: {failure.in_words(first, folder)}", file=sys.stderr)
+    return REFUSED if first.kind == "refused" else FAILED
+
+
+def refuse_nodes(plan: Plan) -> None:
+    """Let the other nodes' controllers know that there will be no run."""
+    if plan.cluster.nnodes > 1:
+        store = node_store(plan.cluster)
+        announce(store, Ticket(refused=True))
+        all_heard(store, plan.cluster.nnodes - 1, LAST_WORDS_S)
+
+
+def _run_gang(
+    plan: Plan,
+    ticket: Ticket,
+    interface: str | None,
+    store: dist.Store,
+    host: str | None = None,
+    port: int | None = None,
+) -> Failure | None:
+    """Start this node's ranks and await the end of all nodes'; the failure that explains it."""
+    folder, cluster = Path(ticket.folder), plan.cluster
+    if host is None or port is None:
+        assert cluster.rdzv_endpoint is not None
+        host, _, text = cluster.rdzv_endpoint.rpartition(":")
+        port = int(text)
+    ranks = members(cluster, plan.local_world_size, host, port)
+    nodes = Nodes(store, ticket.run_id, cluster.node_rank, cluster.nnodes)
+    exits: list[Exit] = []
+    failures: list[Failure] = []
+    preload = (run_rank.__module__, *plan.preload)
+    try:
+        exits = launch(ranks, run_rank, (ticket.folder, interface), preload, nodes.lost)
+    except Lost:
+        failures.append(failure.of_controller("the other nodes came to a bad end"))
+    except Interrupted as stop:
+        nodes.end(asdict(failure.of_controller(f"node {cluster.node_rank}: {stop}")))
+        raise
+    failures += failure.told(folder, [rank.rank for rank in ranks], exits)
+    own = failure.first(failures)
+    nodes.end(None if own is None else asdict(own))
+    if cluster.node_rank == 0 or own is not None:
+        failures += _others(nodes, cluster.nnodes)
+    return failure.first(failures)
+
+
+def _others(nodes: Nodes, nnodes: int) -> list[Failure]:
+    """What the other nodes say of their ends."""
+    words = nodes.others(LAST_WORDS_S)
+    failures = [Failure(**word) for word in words.values() if word is not None]
+    silent = sorted({*range(nnodes)} - {*words, nodes.node_rank})
+    return failures + [
+        Failure(None, "killed", f"node {node} ended without a word", time.time()) for node in silent
+    ]
+
+
+def tell(folder: Path, first: Failure | None) -> int:
+    """Write the end state and, for a failure, show the one that explains the others.
+
+    Raises:
+        ConfigError: when a rank refused its configuration.
+    """
+    if first is None:
+        status.finish(folder, "completed")
         return DONE
     told = asdict(first)
     error = {key: told[key] for key in ("cause", "rank", "kind", "step", "traceback_file")}
-    refused = first.kind == "refused"
-    if writes:
-        status.finish(folder, "refused" if refused else "failed", error)
-    if refused:
+    status.finish(folder, "refused" if first.kind == "refused" else "failed", error)
+    if first.kind == "refused":
         raise ConfigError(first.cause)
-    print(f"\nrank {first.rank} failed at step {first.step}: {first.cause}", file=sys.stderr)
-    if first.traceback_file:
-        print(f"its traceback: {folder / first.traceback_file}", file=sys.stderr)
-    print(f"the run's folder: {folder}", file=sys.stderr)
+    print(f"\n{failure.in_words(first, folder)}", file=sys.stderr)
     return FAILED

@@ -26,6 +26,8 @@ class Progress:
     """How far this rank has come, for whoever has to tell of its end."""
 
     step: int = 0
+    batch_shape: tuple[int, ...] | None = None
+    """Of the inputs of a micro-batch."""
 
 
 @dataclass
@@ -107,6 +109,7 @@ class Loop:
         start = time.perf_counter()
         micro_batches = next(self.batches)
         waited = time.perf_counter() - start
+        self.progress.batch_shape = tuple(micro_batches[0].inputs.shape)
         result = self.parallel.step(micro_batches)
         self.progress.step += 1
         if result.applied:

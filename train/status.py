@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,10 @@ from train.files import read_json, write_json
 State = Literal["running", "completed", "failed", "preempted", "refused"]
 
 FILE = "status.json"
+
+SPARE = Path("logs") / ".spare"
+SPARE_BYTES = 256 * 1024
+"""Room set aside while a run goes on, so that a full disk does not keep its end from being told."""
 
 
 def claim(folder: Path) -> None:
@@ -26,7 +31,14 @@ def claim(folder: Path) -> None:
         os.close(os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
         raise ConfigError(occupied(folder)) from None
+    (folder / SPARE).parent.mkdir(exist_ok=True)
+    (folder / SPARE).write_bytes(bytes(SPARE_BYTES))
     _update(folder, status="running", attempts=1, error=None, started=_now(), ended=None, steps=0)
+
+
+def make_room(folder: Path) -> None:
+    """Give the room that was set aside back to the disk."""
+    (folder / SPARE).unlink(missing_ok=True)
 
 
 def occupied(folder: Path) -> str:
@@ -38,20 +50,34 @@ def occupied(folder: Path) -> str:
 
 
 def finish(folder: Path, status: State, error: dict[str, Any] | None = None) -> None:
-    """Write the end state. `error` holds cause, rank and traceback file."""
-    summary = read_json(folder / "summary.json")
-    _update(folder, status=status, error=error, ended=_now(), steps=summary.get("steps", 0))
+    """Write the end state. `error` holds cause, rank and traceback file, and a step if known."""
+    make_room(folder)
+    steps = read_json(folder / "summary.json").get("steps", 0)
+    steps = max(steps, (error or {}).get("step", 0), _last_recorded(folder))
+    _update(folder, status=status, error=error, ended=_now(), steps=steps)
 
 
 def read(folder: Path) -> dict[str, Any]:
     """The status as it stands; empty when the folder has none."""
-    return read_json(folder / FILE) if (folder / FILE).stat().st_size else {}
+    path = folder / FILE
+    return read_json(path) if path.exists() and path.stat().st_size else {}
+
+
+def running(folder: Path) -> bool:
+    """Whether the run has not come to an end that was told."""
+    return read(folder).get("status") == "running"
+
+
+def _last_recorded(folder: Path) -> int:
+    """The last step in the run's records."""
+    path = folder / "metrics.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith(b"\n")]  # a full disk tears the last one
+    return int(json.loads(whole[-1])["step"]) if whole else 0
 
 
 def _update(folder: Path, **fields: Any) -> None:
-    path = folder / FILE
-    before = read_json(path) if path.exists() and path.stat().st_size else {}
-    write_json(path, {**before, **fields})
+    write_json(folder / FILE, {**read(folder), **fields})
 
 
 def _now() -> str:

@@ -13,12 +13,12 @@ from train import status
 from train.files import read_json
 
 if TYPE_CHECKING:
-    from train.command_line import CommandLine
+    from train.command_line import CommandLine, Job
 
 OBJECTIVE = "val/loss"
 """The metric whose last value a search over configs is given."""
 
-_ended: list[Path] = []
+_jobs: list[Path] = []
 
 
 def refuse_in_gang(line: CommandLine, gang: Joined | None) -> None:
@@ -37,35 +37,47 @@ def refuse_in_gang(line: CommandLine, gang: Joined | None) -> None:
     )
 
 
-def refused(folder: Path, refusal: ConfigError) -> int:
-    """Record a job that was refused; its exit code."""
+def refuse_over_nodes(line: CommandLine, jobs: list[Job]) -> None:
+    """Refuse a sweep whose jobs each need the same command typed on several machines.
+
+    Raises:
+        ConfigError: with what to do instead.
+    """
+    over = [job for job in jobs if int(job.config.cluster.get("nnodes", 1)) > 1]
+    if line.multirun and over:
+        nnodes = over[0].config.cluster.nnodes
+        raise ConfigError(
+            f"-m with cluster.nnodes={nnodes}: a sweep is run from one machine. Run its jobs "
+            "one by one, each command on all nodes, or keep each job on one node by "
+            "cluster=single_node."
+        )
+
+
+def started(folder: Path) -> None:
+    """Note a job of the sweep."""
+    _jobs.append(folder)
+
+
+def refused(folder: Path, refusal: ConfigError) -> None:
+    """Record a job that was refused."""
     if not (folder / status.FILE).exists():
         status.claim(folder)
     status.finish(folder, "refused", {"cause": str(refusal), "rank": None, "traceback_file": None})
-    print(f"refused: {refusal}", file=sys.stderr)
-    return 2
 
 
-def ended(folder: Path, code: int) -> float | None:
-    """Note a job's end; its objective for a search, None without one.
-
-    Raises:
-        KeyboardInterrupt: when the job was interrupted: the sweep ends with it.
-    """
-    _ended.append(folder)
-    if code >= 128:
-        raise KeyboardInterrupt
+def objective(folder: Path) -> float | None:
+    """A job's objective for a search; None without one."""
     value = read_json(folder / "summary.json").get("last", {}).get(OBJECTIVE)
     return None if value is None else float(value)
 
 
 def tell() -> int:
     """Name the jobs that did not complete; the sweep's exit code."""
-    states = [(folder, status.read(folder)) for folder in _ended]
-    bad = [(folder, state) for folder, state in states if state["status"] != "completed"]
+    states = [(folder, status.read(folder)) for folder in _jobs]
+    bad = [(folder, state) for folder, state in states if state.get("status") != "completed"]
     if states:
         print(f"\n{len(states) - len(bad)} of {len(states)} jobs completed", file=sys.stderr)
     for folder, state in bad:
         cause = ((state.get("error") or {}).get("cause") or "").splitlines()
-        print(f"  {state['status']}: {folder}: {cause[0] if cause else ''}", file=sys.stderr)
-    return 1 if any(state["status"] != "refused" for _, state in bad) else 2 if bad else 0
+        print(f"  {state.get('status')}: {folder}: {cause[0] if cause else ''}", file=sys.stderr)
+    return 1 if any(state.get("status") != "refused" for _, state in bad) else 2 if bad else 0

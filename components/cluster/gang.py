@@ -1,4 +1,4 @@
-"""Start a gang of fresh rank processes through torch's elastic launcher, and wait for its end.
+"""Start a gang of fresh rank processes on this node, and wait for its end.
 
 Ranks are forked from a server process that has imported torch and computed
 nothing: a gang starts in a fraction of the time that imports take, and no
@@ -7,154 +7,157 @@ state of one run reaches the next. The server lives as long as its controller.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import os
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
+from multiprocessing.process import BaseProcess
 
 from components.cluster.cluster import Cluster
-from components.cluster.network import address_towards, interface_of
-
-log = logging.getLogger(__name__)
+from components.cluster.joined import Joined
+from components.cluster.signals import ENDING, ignored
 
 PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", "hydra")
 """What the server imports before the first fork; the first optimizer step needs dynamo."""
 
-KILL_AFTER_S = 5
+GRACE_S = 3.0
+"""After one rank's bad end, the others have so many seconds to notice and close their books."""
+
+KILL_AFTER_S = 4.0
 """A rank that is told to end and does not is killed after so many seconds."""
 
-
-class Interrupted(Exception):
-    """The controller was told to stop by a signal; the gang is gone."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signum).name}")
-        self.signum = signum
+POLL_S = 0.5
+"""How often other nodes are asked how they are."""
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How one rank of this node ended: `code` 0 is well, below 0 is minus a signal's number."""
+    """How one rank ended: `code` 0 is well, below 0 is minus a signal's number."""
 
     rank: int
     code: int
     seen: float
 
 
-class RendezvousFailed(Exception):
-    """The nodes did not find each other."""
+class Lost(Exception):
+    """The ranks of this node were ended because those of another came to a bad end."""
+
+
+def members(cluster: Cluster, local_world_size: int, host: str, port: int) -> list[Joined]:
+    """The places of this node's ranks, whose store is at `host:port`."""
+    first, world_size = cluster.node_rank * local_world_size, cluster.nnodes * local_world_size
+    return [
+        Joined(
+            launcher="train",
+            rank=first + local_rank,
+            world_size=world_size,
+            local_rank=local_rank,
+            local_world_size=local_world_size,
+            nnodes=cluster.nnodes,
+            host=host,
+            port=port,
+            hosted=True,
+        )
+        for local_rank in range(local_world_size)
+    ]
 
 
 def launch(
-    cluster: Cluster,
-    local_world_size: int,
-    run_id: str,
+    members: Sequence[Joined],
     worker: Callable[..., None],
     args: Sequence[object],
     preload: Sequence[str] = (),
+    lost: Callable[[], bool] = lambda: False,
 ) -> list[Exit]:
-    """Run `worker(*args)` in `local_world_size` processes on this node until all end.
+    """Run `worker(member, *args)` in a process for each member until all have ended.
 
-    The first rank that fails ends the others.
+    The first rank that fails ends the others, and so does any exception here.
 
     Args:
-        run_id: names the rendezvous; the same on all nodes, another for each attempt.
+        members: this node's ranks.
         worker: a module-level function.
         preload: further modules that the server imports, if this is its first gang. They
             must start no thread and touch no device.
+        lost: whether the rest of the gang, on other nodes, has come to a bad end.
 
     Returns:
-        The ranks of this node that ended badly; empty when all ended well.
+        The ranks that ended badly by themselves, in the order of their ends.
 
     Raises:
-        Interrupted: on SIGTERM, SIGINT, SIGHUP or SIGQUIT.
-        RendezvousFailed: when the nodes did not find each other in time.
+        Lost: when only `lost` was the reason to end them.
     """
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.elastic.rendezvous import RendezvousError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-
-    # Its news is ours to tell; what it logs on its own is the same news in other words.
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
-    endpoint, local_addr = "localhost:0", "localhost"
-    if cluster.nnodes > 1:
-        assert cluster.rdzv_endpoint is not None
-        endpoint = cluster.rdzv_endpoint
-        local_addr, _ = own_address(cluster)
-    with tempfile.TemporaryDirectory(prefix="shardlab-") as scratch:
-        config = LaunchConfig(
-            min_nodes=cluster.nnodes,
-            max_nodes=cluster.nnodes,
-            nproc_per_node=local_world_size,
-            run_id=run_id,
-            rdzv_backend="c10d",
-            rdzv_endpoint=endpoint,
-            rdzv_configs={
-                "is_host": str(cluster.node_rank == 0),
-                "join_timeout": int(cluster.start_timeout_s),
-                # How long to wait for node 0's store; torch's own default is a minute.
-                "read_timeout": int(cluster.start_timeout_s),
-            },
-            # A restart in place reads the addresses of ranks that are gone: a new attempt
-            # is a new gang.
-            max_restarts=0,
-            start_method="forkserver",
-            local_addr=local_addr,
-            logs_specs=DefaultLogsSpecs(log_dir=scratch),
-            shutdown_timeout=KILL_AFTER_S,
-        )
-        try:
-            elastic_launch(config, worker)(*args)
-        except ChildFailedError as error:
-            return [
-                Exit(rank, failure.exitcode, float(failure.timestamp))
-                for rank, failure in sorted(error.failures.items())
-            ]
-        except SignalException as error:
-            raise Interrupted(int(error.sigval)) from None
-        except RendezvousError as error:
-            raise RendezvousFailed(str(error)) from error
-    return []
-
-
-def own_address(cluster: Cluster) -> tuple[str, str | None]:
-    """This node's address on the way to `cluster.rdzv_endpoint`, and the interface that has it.
-
-    Raises:
-        RendezvousFailed: when the host does not resolve or cannot be routed to.
-    """
-    assert cluster.rdzv_endpoint is not None
-    host, _, port = cluster.rdzv_endpoint.rpartition(":")
+    _start_server(preload)
+    context = multiprocessing.get_context("forkserver")
+    processes: dict[int, BaseProcess] = {}
     try:
-        address = address_towards(host, int(port))
-    except OSError as error:
-        raise RendezvousFailed(
-            f"cluster.rdzv_endpoint={cluster.rdzv_endpoint}: {host} cannot be reached from node "
-            f"{cluster.node_rank}: {error.strerror or error}. Give an address of node 0 that "
-            "every node resolves."
-        ) from error
-    return address, interface_of(address)
+        for member in members:
+            process = context.Process(
+                target=_enter, args=(worker, member, *args), name=f"rank-{member.rank}"
+            )
+            process.start()
+            processes[member.rank] = process
+        return _wait(processes, lost)
+    finally:
+        _end(list(processes.values()))
+
+
+def _start_server(preload: Sequence[str]) -> None:
+    """Start the server, unless it runs already."""
+    multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
+    # A Ctrl-C at the terminal and a scheduler's SIGTERM reach every process. It is the
+    # controller that acts on them; without the server, it would lose sight of its ranks.
+    with ignored(*ENDING):
+        forkserver.ensure_running()
+
+
+def _wait(processes: dict[int, BaseProcess], lost: Callable[[], bool]) -> list[Exit]:
+    running, exits = dict(processes), list[Exit]()
+    deadline = float("inf")
+    while running and time.monotonic() < deadline:
+        connection.wait([process.sentinel for process in running.values()], POLL_S)
+        for rank, process in list(running.items()):
+            if process.exitcode is not None:
+                del running[rank]
+                if process.exitcode:
+                    exits.append(Exit(rank, process.exitcode, time.time()))
+        if deadline == float("inf") and (exits or lost()):
+            deadline = time.monotonic() + GRACE_S
+    if running and not exits:
+        raise Lost
+    return exits
+
+
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """End whatever still runs, first by SIGTERM. Bounded."""
+    with ignored(*ENDING):
+        for stop in (BaseProcess.terminate, BaseProcess.kill):
+            deadline = time.monotonic() + KILL_AFTER_S
+            for process in processes:
+                if process.is_alive():
+                    stop(process)
+            for process in processes:
+                process.join(max(0.0, deadline - time.monotonic()))
+
+
+def _enter(worker: Callable[..., None], member: Joined, *args: object) -> None:
+    die_with_controller()
+    worker(member, *args)
 
 
 def die_with_controller() -> None:
     """Called in a rank: end this process at once when its controller is gone, however it went.
 
     The pipe that `multiprocessing` keeps to the parent closes even on SIGKILL.
-    Signals are left to the controller: an interrupt at the terminal reaches the
-    whole process group, and one report of it is enough.
+    Of the signals that the server ignores, only SIGTERM means a rank: by that the
+    controller ends it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
-    if parent is None:
-        return
+    assert parent is not None
     sentinel = parent.sentinel
 
     def watch() -> None:
@@ -162,8 +165,3 @@ def die_with_controller() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, name="controller-watch", daemon=True).start()
-
-
-def new_run_id() -> str:
-    """A rendezvous name that no other gang has."""
-    return f"shardlab-{os.getpid()}-{time.time_ns():x}"

@@ -8,6 +8,9 @@ and reach the others through a store that both can see. Nobody else composes.
 from __future__ import annotations
 
 import json
+import os
+import socket
+import time
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 
@@ -15,8 +18,16 @@ import torch.distributed as dist
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
+from components.cluster.network import address_towards, interface_of
+
+SLICE_S = 1.0
+"""Waits are cut into such pieces: a signal is heeded only between two calls into C code."""
+
+KNOCK_S = 5.0
+"""How long one attempt to connect may take."""
 
 KEY = "shardlab/ticket"
+HEARD = "shardlab/heard"
 
 
 class NoTicket(Exception):
@@ -29,7 +40,7 @@ class Ticket:
 
     Attributes:
         folder: absolute path of the run's folder.
-        run_id: names the rendezvous of this gang.
+        run_id: names this gang, which another attempt does not share.
         config: the resolved config as YAML, for nodes that do not share a file system.
         refused: whether the run was refused; then nothing else holds.
     """
@@ -51,7 +62,7 @@ def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
 
 
 def node_store(cluster: Cluster) -> dist.Store:
-    """The store at `cluster.rdzv_endpoint`, served by node 0, that the nodes' controllers share.
+    """The store at `cluster.rdzv_endpoint`, served by node 0, that all nodes share.
 
     Raises:
         NoTicket: when it cannot be reached in time.
@@ -61,7 +72,20 @@ def node_store(cluster: Cluster) -> dist.Store:
     return _store(host, int(port), cluster.node_rank == 0, cluster.start_timeout_s)
 
 
+def new_run_id() -> str:
+    """A name that no other gang has."""
+    return f"shardlab-{os.getpid()}-{time.time_ns():x}"
+
+
+def local_store() -> tuple[dist.Store, int]:
+    """A store for the ranks of this machine alone, served here, and its port."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return store, store.port
+
+
 def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:
+    if not serves:
+        _knock(host, port, timeout_s)
     try:
         return dist.TCPStore(
             host,
@@ -72,10 +96,44 @@ def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:
             multi_tenant=True,
         )
     except (dist.DistError, RuntimeError, ValueError) as error:
-        what = "cannot be served here" if serves else f"did not answer within {timeout_s:g} s"
+        what = "cannot be served here" if serves else "does not speak as a store does"
         raise NoTicket(
             f"the store at {host}:{port} {what}: {str(error).splitlines()[0]}"
         ) from error
+
+
+def _knock(host: str, port: int, timeout_s: float) -> None:
+    """Wait until somebody listens there. TCPStore could wait too, deaf to signals and loudly."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=min(KNOCK_S, timeout_s)).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise NoTicket(
+                    f"the store at {host}:{port} did not answer within {timeout_s:g} s ({error})"
+                ) from error
+            time.sleep(0.1)
+
+
+def own_address(cluster: Cluster) -> tuple[str, str | None]:
+    """This node's address on the way to `cluster.rdzv_endpoint`, and the interface that has it.
+
+    Raises:
+        NoTicket: when the host does not resolve or cannot be routed to.
+    """
+    assert cluster.rdzv_endpoint is not None
+    host, _, port = cluster.rdzv_endpoint.rpartition(":")
+    try:
+        address = address_towards(host, int(port))
+    except OSError as error:
+        raise NoTicket(
+            f"cluster.rdzv_endpoint={cluster.rdzv_endpoint}: {host} cannot be reached from node "
+            f"{cluster.node_rank}: {error.strerror or error}. Give an address of node 0 that "
+            "every node resolves."
+        ) from error
+    return address, interface_of(address)
 
 
 def announce(store: dist.Store, ticket: Ticket) -> None:
@@ -90,10 +148,40 @@ def receive(store: dist.Store, timeout_s: float) -> Ticket:
         NoTicket: after `timeout_s` seconds, or when the deciding process is gone.
     """
     try:
-        store.wait([KEY], timedelta(seconds=timeout_s))
-        return Ticket(**json.loads(store.get(KEY)))
+        wait_for(store, KEY, timeout_s)
+        ticket = Ticket(**json.loads(store.get(KEY)))
+        store.add(HEARD, 1)
+        return ticket
     except (dist.DistError, RuntimeError) as error:
         raise NoTicket(
             f"no word from the process that decides the run's folder within {timeout_s:g} s: "
             "did it start, and did it end with an error?"
         ) from error
+
+
+def all_heard(store: dist.Store, others: int, timeout_s: float) -> bool:
+    """Wait until `others` processes have received the ticket; whether they did in time."""
+    deadline = time.monotonic() + timeout_s
+    while store.add(HEARD, 0) < others:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def wait_for(store: dist.Store, key: str, timeout_s: float) -> None:
+    """Wait until `key` is set.
+
+    Raises:
+        DistStoreError: when it is not set in time.
+        DistNetworkError: when the store is gone.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            store.wait([key], timedelta(seconds=max(0.01, min(SLICE_S, left))))
+            return
+        except dist.DistStoreError:
+            if left <= SLICE_S:
+                raise

@@ -17,10 +17,10 @@ SLURM_PORTS = range(20000, 30000)
 
 @dataclass(frozen=True)
 class Joined:
-    """This process's place in a gang that an outside launcher started.
+    """A process's place in a gang, whoever started it.
 
     Attributes:
-        launcher: `torchrun` or `srun`, for messages.
+        launcher: `torchrun` or `srun`, for messages; `train` is our own.
         rank, world_size, local_rank, local_world_size: this process among all, and on its node.
         nnodes: nodes of the gang.
         host, port: where the ranks' store is.

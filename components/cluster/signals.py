@@ -1,0 +1,86 @@
+"""Signals that ask this process to end, and what it does about them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""SIGQUIT is left alone: the terminal's way out when all else fails."""
+
+
+class Interrupted(BaseException):
+    """A signal asks this process to end. No Exception, so that nobody takes it for a job's own."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signum).name}")
+        self.signum = signum
+
+    @property
+    def exit_code(self) -> int:
+        """As shells write it: 130 for SIGINT, 143 for SIGTERM."""
+        return 128 + self.signum
+
+
+def raise_interrupts() -> None:
+    """From now on the first signal of `ENDING` raises Interrupted in the main thread.
+
+    Later ones are ignored: what is left to do then is bounded, and must be done.
+    """
+
+    def interrupt(signum: int, frame: object) -> None:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        raise Interrupted(signum)
+
+    for number in _heeded():
+        signal.signal(number, interrupt)
+
+
+def call_on_signal(act: Callable[[int], None]) -> None:
+    """From now on a signal of `ENDING` calls `act(signum)` in a thread of its own.
+
+    A Python handler would have to wait until the main thread comes back from C code,
+    and a rank whose peers are gone may never come back from a collective. A second
+    call replaces `act`.
+    """
+    global _act
+    first, _act = _act is None, act
+    if not first:
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # The interpreter writes each signal's number here at once, whatever the main thread does.
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in _heeded():
+        signal.signal(number, lambda signum, frame: None)
+
+    def watch() -> None:
+        while True:
+            signum = os.read(reader, 1)[0]
+            if signum in ENDING and _act is not None:
+                _act(signum)
+
+    threading.Thread(target=watch, name="signal-watch", daemon=True).start()
+
+
+_act: Callable[[int], None] | None = None
+
+
+def _heeded() -> Iterator[signal.Signals]:
+    # What was ignored at the start stays so: nohup means it, and so does a shell's `&`.
+    return (number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN)
+
+
+@contextmanager
+def ignored(*numbers: signal.Signals) -> Iterator[None]:
+    """Inside, these signals are ignored, and so in processes that are started there."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

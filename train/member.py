@@ -1,0 +1,124 @@
+"""One rank of a gang that torchrun or srun started: it joins the run that rank 0 decides.
+
+Nobody here watches the ranks as our own launcher does. So the ranks tell of
+their end themselves: rank 0 writes the run's status, and where rank 0 is gone
+without a word, one of those that its death brought down.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, gang_store, receive
+from components.cluster.joined import Joined
+from components.cluster.signals import call_on_signal
+from components.errors import ConfigError
+from train import failure, status
+from train.failure import Failure
+from train.launch import DONE, FAILED, REFUSED, describe, settle, tell
+from train.preflight import Plan
+from train.worker import train_in_process
+
+log = logging.getLogger(__name__)
+
+JOIN_TIMEOUT_S = 300.0
+"""How long a rank waits to be told its run."""
+
+WORD_S = 2.0
+"""How long a rank that lost its peers waits for the one that failed to say why."""
+
+
+def lead_gang(plan: Plan, folder: Path, gang: Joined) -> int:
+    """Rank 0: claim the folder, tell the others of it, and train. Returns only when all is well.
+
+    Raises:
+        ConfigError: when the folder already holds a run.
+    """
+    status.claim(folder)
+    try:
+        ticket = describe(plan, folder)
+        announce(gang_store(gang, JOIN_TIMEOUT_S), ticket)
+    except Exception as error:
+        return tell(folder, failure.record(folder, None, error))
+    return _take_part(folder, gang)
+
+
+def follow_rank(gang: Joined) -> int:
+    """Any other rank. Returns the exit code, unless training fails."""
+    call_on_signal(lambda signum: os._exit(128 + signum))
+    try:
+        ticket = receive(gang_store(gang, JOIN_TIMEOUT_S), JOIN_TIMEOUT_S)
+    except NoTicket as error:
+        print(f"rank {gang.rank}: {error}", file=sys.stderr)
+        return FAILED
+    return REFUSED if ticket.refused else _take_part(settle(ticket), gang)
+
+
+def refuse_others(gang: Joined) -> None:
+    """Let the other ranks know that there will be no run."""
+    if gang.world_size > 1:
+        store = gang_store(gang, JOIN_TIMEOUT_S)
+        announce(store, Ticket(refused=True))
+        if not gang.hosted:  # the store ends with this process
+            all_heard(store, gang.world_size - 1, JOIN_TIMEOUT_S)
+
+
+def _take_part(folder: Path, gang: Joined) -> int:
+    ending = threading.Lock()
+
+    def told_to_end(signum: int) -> None:
+        if ending.acquire(blocking=False):
+            stopped = failure.stopped_by(folder, gang.rank, signum)
+            _end(folder, gang, stopped, 128 + signum)
+
+    call_on_signal(told_to_end)
+    own = train_in_process(folder, None, gang)
+    ending.acquire()  # from here on, one end is being told already
+    if own is not None:
+        _end(folder, gang, own, REFUSED if own.kind == "refused" else FAILED)
+    if gang.rank == 0:
+        status.finish(folder, "completed")
+    return DONE
+
+
+def _end(folder: Path, gang: Joined, own: Failure, code: int) -> NoReturn:
+    """Tell how the run failed if that is for this rank to do, and end the process.
+
+    Not by sys.exit: destructors of a process group whose peers are gone may never return.
+    """
+    victim = failure.GUILT[own.kind] >= failure.GUILT["collective"]
+    if victim:
+        _within(WORD_S, lambda: failure.first(_failures(folder, gang)) != own)
+    with suppress(OSError, ValueError):
+        if gang.rank == 0:
+            try:
+                tell(folder, failure.first(_failures(folder, gang)) or own)
+            except ConfigError as refusal:
+                print(f"refused: {refusal}", file=sys.stderr)
+        elif victim and not _within(WORD_S + 1, lambda: not status.running(folder)):
+            first = failure.first(_failures(folder, gang)) or own
+            log.error("rank 0 has not told of the end: %s", failure.in_words(first, folder))
+            tell(folder, first)
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def _failures(folder: Path, gang: Joined) -> list[Failure]:
+    return failure.told(folder, range(gang.world_size), [])
+
+
+def _within(seconds: float, happened: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
