@@ -136,7 +136,6 @@ class Zero(Parallel):
         trainable = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         config = self.deepspeed_config(model, precision, ranks.device.type, clip_norm)
         self.config = config
-        self._config = config
         self.masters = Masters(model, keep=precision.mixed, main=ranks.main)
         called: nn.Module = model
         if precision.mixed:
@@ -229,9 +228,6 @@ class Zero(Parallel):
 
     def reduce_dtype(self) -> str:
         return str(self.engine.communication_data_type).removeprefix("torch.")
-
-    def files(self) -> dict[str, dict[str, Any]]:
-        return {"ds_config.json": self._config}
 
     def files(self) -> dict[str, dict[str, Any]]:
         return {"ds_config.json": self.config}
