@@ -1,0 +1,171 @@
+"""Models and data sets that go wrong on one rank, at one step."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from components.data.prepared import prepare_once
+from components.data.synthetic import Synthetic
+from components.model.mlp import MLP
+
+log = logging.getLogger(__name__)
+
+Fault = Literal["none", "raise", "out_of_memory", "exit", "segfault", "stall", "leave"]
+
+
+def commit(fault: Fault) -> None:
+    """Go wrong."""
+    if fault == "raise":
+        raise ValueError("the widget is upside down")
+    if fault == "out_of_memory":
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+    if fault == "exit":
+        sys.exit(3)
+    if fault == "segfault":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if fault == "leave":
+        os._exit(0)
+    if fault == "stall":
+        time.sleep(3600)
+
+
+class Trap(torch.autograd.Function):
+    """The identity, whose backward goes wrong."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, fault: Fault) -> Tensor:
+        ctx.fault = fault
+        return inputs.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        commit(ctx.fault)
+        return grads[0], None
+
+
+class Faulty(MLP):
+    """A perceptron with a fault in the training pass of one step (from 1) on one rank.
+
+    Args:
+        where: in the forward or in the backward.
+        pace_s: what each training pass takes longer.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        classes: int,
+        fault: Fault = "none",
+        on_rank: int = 1,
+        at_step: int = 3,
+        where: Literal["forward", "backward"] = "forward",
+        pace_s: float = 0.0,
+    ) -> None:
+        super().__init__(in_features=in_features, classes=classes, width=8, layers=2)
+        self.fault: Fault = fault
+        self.on_rank = on_rank
+        self.at_step = at_step
+        self.where = where
+        self.pace_s = pace_s
+        self.passes = 0
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = super().forward(inputs)
+        if not self.training:
+            return outputs
+        self.passes += 1
+        time.sleep(self.pace_s)
+        if self.passes == self.at_step and int(os.environ["RANK"]) == self.on_rank:
+            if self.where == "forward":
+                commit(self.fault)
+            else:
+                trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]
+                return trapped
+        return outputs
+
+
+class Talkative(MLP):
+    """A perceptron that prints and logs on every rank, and warns on rank 1 alone, once."""
+
+    def __init__(self, in_features: int, classes: int) -> None:
+        super().__init__(in_features=in_features, classes=classes, width=8, layers=2)
+        self.spoke = False
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.spoke:
+            self.spoke = True
+            print("a print of the model")
+            log.info("an info line of the model")
+            if os.environ["RANK"] == "1":
+                log.warning("a warning of rank 1")
+                warnings.warn("a Python warning of rank 1", stacklevel=1)
+        outputs: Tensor = super().forward(inputs)
+        return outputs
+
+
+class OddDepth(MLP):
+    """A perceptron whose constructor refuses."""
+
+    def __init__(self, in_features: int, classes: int) -> None:
+        raise ValueError("depth must be even")
+
+
+class SlowSamples(Synthetic):
+    """Features that take their time to be fetched."""
+
+    def __init__(self, pace_s: float, num_workers: int = 0) -> None:
+        super().__init__(kind="features", num_workers=num_workers)
+        self.pace_s = pace_s
+
+    def train_set(self) -> Any:
+        return Slow(super().train_set(), self.pace_s)
+
+
+class Slow:
+    def __init__(self, samples: Any, pace_s: float) -> None:
+        self.samples = samples
+        self.pace_s = pace_s
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(self.pace_s)
+        pair: tuple[Tensor, Tensor] = self.samples[index]
+        return pair
+
+
+class Prepared(Synthetic):
+    """Features with a preparation that leaves a line in a file each time it is done.
+
+    Args:
+        cache_dir: where the prepared folder and the file are.
+        takes_s: how long it takes.
+        fails: whether it raises.
+    """
+
+    def __init__(self, cache_dir: str, takes_s: float = 0.0, fails: bool = False) -> None:
+        super().__init__(kind="features")
+        self.cache_dir = Path(cache_dir)
+        self.takes_s = takes_s
+        self.fails = fails
+
+    def prepare(self) -> None:
+        prepare_once(self.cache_dir / "ready", self._build)
+
+    def _build(self, folder: Path) -> None:
+        with (self.cache_dir / "builds.txt").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(self.takes_s)
+        if self.fails:
+            raise RuntimeError("the source of the data is gone")
