@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from runs import Outcome, Run, find_runs, start_train
+from tests.runs import Outcome, Run, find_runs, start_train
 
 MARK = "SHARDLAB_TEST_FAMILY"
 """A variable that every process of one command inherits, daemons included."""

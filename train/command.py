@@ -35,23 +35,24 @@ def main() -> None:
     except ConfigError as refusal:
         sys.exit(refused(refusal))
     except Interrupted as stop:
-        print(f"{stop}: all ranks have ended", file=sys.stderr)
         sweep.tell()
         sys.exit(stop.exit_code)
 
 
 def in_gang(gang: Joined) -> int:
     """The command in a process that an outside launcher has started; the exit code."""
-    from train.member import follow_rank, refuse_others
+    from train.member import dismiss, follow_rank
 
     if gang.rank > 0:
         return follow_rank(gang)
     call_on_signal(lambda signum: os._exit(128 + signum))
     try:
-        return command(sys.argv[1:], gang)
+        code = command(sys.argv[1:], gang)
     except ConfigError as refusal:
-        refuse_others(gang)
-        return refused(refusal)
+        code = refused(refusal)
+    # A command that comes back here had no run to lead: it was refused, dry or a question.
+    dismiss(gang, code)
+    return code
 
 
 def refused(refusal: ConfigError) -> int:
@@ -101,9 +102,9 @@ def run_job(config: DictConfig) -> float | None:
     except ConfigError as refusal:
         # Not raised on: Hydra would take it for a crash of the job.
         if gang is not None:
-            from train.member import refuse_others
+            from train.member import dismiss
 
-            refuse_others(gang)
+            dismiss(gang, 2)
         if in_sweep:
             sweep.refused(folder, refusal)
         code = refused(refusal)

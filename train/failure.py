@@ -144,6 +144,23 @@ def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Fa
     return failures + [_silent(end) for end in exits if end.rank not in spoke]
 
 
+def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failure]:
+    """Those of `ranks` that said nothing, where all who spoke are victims."""
+    if any(GUILT[failure.kind] < GUILT["collective"] for failure in failures):
+        return []
+    silent = sorted({*ranks} - {failure.rank for failure in failures})
+    return [
+        Failure(
+            rank,
+            "killed",
+            "said nothing and does not answer: it was killed, or it hangs; its last words are "
+            f"in logs/rank-{rank}.log",
+            time.time(),
+        )
+        for rank in silent
+    ]
+
+
 def first(failures: Sequence[Failure]) -> Failure | None:
     """The failure that explains the others; None when there is none."""
     return min(failures, key=lambda failure: (GUILT[failure.kind], failure.time), default=None)
@@ -167,4 +184,5 @@ def _silent(end: Exit) -> Failure:
         name = signal.Signals(-end.code).name
         hint = " (out of memory? the kernel kills so)" if name == "SIGKILL" else ""
         return Failure(end.rank, "killed", f"killed by {name}{hint}; {log}", end.seen)
-    return Failure(end.rank, "killed", f"exited with code {end.code}; {log}", end.seen)
+    early = " before the end" if end.code == 0 else ""
+    return Failure(end.rank, "killed", f"exited with code {end.code}{early}; {log}", end.seen)

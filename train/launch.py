@@ -61,6 +61,7 @@ def lead(plan: Plan, folder: Path) -> int:
             first = _run_gang(plan, ticket, interface, store)
     except Interrupted as stop:
         status.finish(folder, "failed", {"cause": str(stop), "rank": None, "traceback_file": None})
+        print(f"\n{stop}, and all ranks have ended\nthe run's folder: {folder}", file=sys.stderr)
         raise
     except NoTicket as error:
         first = failure.of_controller(str(error))
@@ -100,9 +101,9 @@ def follow_node(plan: Plan) -> int:
         _, interface = own_address(plan.cluster)
         store = node_store(plan.cluster)
         ticket = receive(store, plan.cluster.start_timeout_s)
-        if ticket.refused:
+        if ticket.exit_code is not None:
             print(f"node {node}: node 0 refused the run; its message says why", file=sys.stderr)
-            return REFUSED
+            return ticket.exit_code
         folder = settle(ticket)
         first = _run_gang(plan, ticket, interface, store)
     except NoTicket as error:
@@ -118,7 +119,7 @@ def refuse_nodes(plan: Plan) -> None:
     """Let the other nodes' controllers know that there will be no run."""
     if plan.cluster.nnodes > 1:
         store = node_store(plan.cluster)
-        announce(store, Ticket(refused=True))
+        announce(store, Ticket(exit_code=REFUSED))
         all_heard(store, plan.cluster.nnodes - 1, LAST_WORDS_S)
 
 
@@ -172,6 +173,8 @@ def tell(folder: Path, first: Failure | None) -> int:
     Raises:
         ConfigError: when a rank refused its configuration.
     """
+    if first is None and not (folder / "summary.json").exists():
+        first = failure.of_controller("the ranks ended before their last step, with exit code 0")
     if first is None:
         status.finish(folder, "completed")
         return DONE

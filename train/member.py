@@ -59,14 +59,14 @@ def follow_rank(gang: Joined) -> int:
     except NoTicket as error:
         print(f"rank {gang.rank}: {error}", file=sys.stderr)
         return FAILED
-    return REFUSED if ticket.refused else _take_part(settle(ticket), gang)
+    return _take_part(settle(ticket), gang) if ticket.exit_code is None else ticket.exit_code
 
 
-def refuse_others(gang: Joined) -> None:
-    """Let the other ranks know that there will be no run."""
+def dismiss(gang: Joined, exit_code: int) -> None:
+    """Let the other ranks know that there is no run to join."""
     if gang.world_size > 1:
         store = gang_store(gang, JOIN_TIMEOUT_S)
-        announce(store, Ticket(refused=True))
+        announce(store, Ticket(exit_code=exit_code))
         if not gang.hosted:  # the store ends with this process
             all_heard(store, gang.world_size - 1, JOIN_TIMEOUT_S)
 
@@ -96,23 +96,34 @@ def _end(folder: Path, gang: Joined, own: Failure, code: int) -> NoReturn:
     """
     victim = failure.GUILT[own.kind] >= failure.GUILT["collective"]
     if victim:
-        _within(WORD_S, lambda: failure.first(_failures(folder, gang)) != own)
+        _within(WORD_S, lambda: not failure.suspects(_told(folder, gang), _neighbours(gang)))
     with suppress(OSError, ValueError):
         if gang.rank == 0:
             try:
-                tell(folder, failure.first(_failures(folder, gang)) or own)
+                tell(folder, _first(folder, gang) or own)
             except ConfigError as refusal:
                 print(f"refused: {refusal}", file=sys.stderr)
         elif victim and not _within(WORD_S + 1, lambda: not status.running(folder)):
-            first = failure.first(_failures(folder, gang)) or own
-            log.error("rank 0 has not told of the end: %s", failure.in_words(first, folder))
+            first = _first(folder, gang) or own
+            log.error("rank 0 has not told of the end. %s", failure.in_words(first, folder))
             tell(folder, first)
         sys.stdout.flush()
     os._exit(code)
 
 
-def _failures(folder: Path, gang: Joined) -> list[Failure]:
+def _first(folder: Path, gang: Joined) -> Failure | None:
+    failures = _told(folder, gang)
+    return failure.first([*failures, *failure.suspects(failures, _neighbours(gang))])
+
+
+def _told(folder: Path, gang: Joined) -> list[Failure]:
     return failure.told(folder, range(gang.world_size), [])
+
+
+def _neighbours(gang: Joined) -> range:
+    """The ranks of this node, which certainly write into the same folder."""
+    start = gang.rank - gang.local_rank
+    return range(start, start + gang.local_world_size)
 
 
 def _within(seconds: float, happened: Callable[[], bool]) -> bool:

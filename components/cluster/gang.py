@@ -85,7 +85,8 @@ def launch(
         lost: whether the rest of the gang, on other nodes, has come to a bad end.
 
     Returns:
-        The ranks that ended badly by themselves, in the order of their ends.
+        Empty when all ranks ended well. Else the ends of those that ended by themselves, in
+        their order: a code of 0 is among them when a rank left early and brought others down.
 
     Raises:
         Lost: when only `lost` was the reason to end them.
@@ -116,19 +117,19 @@ def _start_server(preload: Sequence[str]) -> None:
 
 def _wait(processes: dict[int, BaseProcess], lost: Callable[[], bool]) -> list[Exit]:
     running, exits = dict(processes), list[Exit]()
-    deadline = float("inf")
+    deadline, bad = float("inf"), False
     while running and time.monotonic() < deadline:
         connection.wait([process.sentinel for process in running.values()], POLL_S)
         for rank, process in list(running.items()):
             if process.exitcode is not None:
                 del running[rank]
-                if process.exitcode:
-                    exits.append(Exit(rank, process.exitcode, time.time()))
-        if deadline == float("inf") and (exits or lost()):
+                exits.append(Exit(rank, process.exitcode, time.time()))
+        bad = any(end.code for end in exits)
+        if deadline == float("inf") and (bad or lost()):
             deadline = time.monotonic() + GRACE_S
-    if running and not exits:
+    if running and not bad:
         raise Lost
-    return exits
+    return exits if bad else []
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:

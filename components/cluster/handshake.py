@@ -42,13 +42,13 @@ class Ticket:
         folder: absolute path of the run's folder.
         run_id: names this gang, which another attempt does not share.
         config: the resolved config as YAML, for nodes that do not share a file system.
-        refused: whether the run was refused; then nothing else holds.
+        exit_code: what to exit with when there is no run to join; then nothing else holds.
     """
 
     folder: str = ""
     run_id: str = ""
     config: str = ""
-    refused: bool = False
+    exit_code: int | None = None
 
 
 def gang_store(gang: Joined, timeout_s: float) -> dist.Store:

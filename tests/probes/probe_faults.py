@@ -20,14 +20,16 @@ from components.model.mlp import MLP
 
 log = logging.getLogger(__name__)
 
-Fault = Literal["none", "raise", "out_of_memory", "exit", "segfault", "stall", "leave"]
+Fault = Literal[
+    "none", "raise", "out_of_memory", "out_of_memory_late", "exit", "segfault", "stall", "leave"
+]
 
 
 def commit(fault: Fault) -> None:
     """Go wrong."""
     if fault == "raise":
         raise ValueError("the widget is upside down")
-    if fault == "out_of_memory":
+    if fault.startswith("out_of_memory"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
     if fault == "exit":
         sys.exit(3)
@@ -53,12 +55,17 @@ class Trap(torch.autograd.Function):
         return grads[0], None
 
 
+BUILT: list[object] = []
+"""What a run would leave behind for the next one in the same process."""
+
+
 class Faulty(MLP):
     """A perceptron with a fault in the training pass of one step (from 1) on one rank.
 
     Args:
-        where: in the forward or in the backward.
+        fault: `_late` ones happen in the backward, the others in the forward.
         pace_s: what each training pass takes longer.
+        note: kept, for its length in the run's name.
     """
 
     def __init__(
@@ -68,14 +75,14 @@ class Faulty(MLP):
         fault: Fault = "none",
         on_rank: int = 1,
         at_step: int = 3,
-        where: Literal["forward", "backward"] = "forward",
         pace_s: float = 0.0,
+        note: str = "",
     ) -> None:
         super().__init__(in_features=in_features, classes=classes, width=8, layers=2)
         self.fault: Fault = fault
         self.on_rank = on_rank
         self.at_step = at_step
-        self.where = where
+        self.note = note
         self.pace_s = pace_s
         self.passes = 0
 
@@ -84,13 +91,15 @@ class Faulty(MLP):
         if not self.training:
             return outputs
         self.passes += 1
+        if self.passes == 1:
+            BUILT.append(self)
+            log.info("process %d, model %d of it", os.getpid(), len(BUILT))
         time.sleep(self.pace_s)
         if self.passes == self.at_step and int(os.environ["RANK"]) == self.on_rank:
-            if self.where == "forward":
-                commit(self.fault)
-            else:
+            if self.fault.endswith("_late"):
                 trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]
                 return trapped
+            commit(self.fault)
         return outputs
 
 
@@ -123,8 +132,12 @@ class OddDepth(MLP):
 class SlowSamples(Synthetic):
     """Features that take their time to be fetched."""
 
-    def __init__(self, pace_s: float, num_workers: int = 0) -> None:
-        super().__init__(kind="features", num_workers=num_workers)
+    def __init__(
+        self, pace_s: float, num_workers: int = 0, in_features: int = 64, classes: int = 10
+    ) -> None:
+        super().__init__(
+            kind="features", num_workers=num_workers, in_features=in_features, classes=classes
+        )
         self.pace_s = pace_s
 
     def train_set(self) -> Any:
@@ -154,8 +167,15 @@ class Prepared(Synthetic):
         fails: whether it raises.
     """
 
-    def __init__(self, cache_dir: str, takes_s: float = 0.0, fails: bool = False) -> None:
-        super().__init__(kind="features")
+    def __init__(
+        self,
+        cache_dir: str,
+        takes_s: float = 0.0,
+        fails: bool = False,
+        in_features: int = 64,
+        classes: int = 10,
+    ) -> None:
+        super().__init__(kind="features", in_features=in_features, classes=classes)
         self.cache_dir = Path(cache_dir)
         self.takes_s = takes_s
         self.fails = fails

@@ -1,0 +1,77 @@
+"""One rank goes wrong: its own error explains the end, the others end with it, the sweep goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.words import FAULTY
+from tests.runs import Outcome, run_train
+
+FAULTS = {
+    "raise": ("error", "ValueError: the widget is upside down"),
+    "out_of_memory": ("out_of_memory", "OutOfMemoryError: CUDA out of memory"),
+    "out_of_memory_late": ("out_of_memory", "OutOfMemoryError: CUDA out of memory"),
+    "exit": ("error", "sys.exit(3) was called"),
+    "segfault": ("killed", "killed by SIGSEGV"),
+    "leave": ("killed", "exited with code 0 before the end"),
+}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A job for each fault, and a good one at last."""
+    values = ",".join([*FAULTS, "none"])
+    return run_train(tmp_path_factory.mktemp("faults"), "-m", *FAULTY, f"+model.fault={values}")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_guilty_rank_is_named(sweep: Outcome, fault: str) -> None:
+    kind, cause = FAULTS[fault]
+    run = sweep.find(model__fault=fault)
+    error = run.status["error"]
+    assert run.status["status"] == "failed"
+    assert (error["rank"], error["kind"]) == (1, kind)
+    assert error["cause"].startswith(cause)
+    assert run.status["steps"] == 2
+    assert run.column("step") == [1, 2]
+
+
+@pytest.mark.parametrize("fault", ["raise", "out_of_memory", "out_of_memory_late", "exit"])
+def test_its_traceback_is_kept(sweep: Outcome, fault: str) -> None:
+    run = sweep.find(model__fault=fault)
+    assert run.status["error"]["step"] == 2
+    traceback = (run.folder / run.status["error"]["traceback_file"]).read_text()
+    assert "in commit" in traceback
+
+
+def test_the_console_shows_the_guilty_rank_alone(sweep: Outcome) -> None:
+    assert "rank 1 failed after 2 steps: ValueError: the widget is upside down" in sweep.stderr
+    assert "rank 0 failed" not in sweep.stderr
+    assert "closed by peer" not in sweep.stdout + sweep.stderr
+    assert "reset by peer" not in sweep.stdout + sweep.stderr
+
+
+@pytest.mark.parametrize("fault", ["out_of_memory", "out_of_memory_late"])
+def test_out_of_memory_comes_with_numbers_and_a_cure(sweep: Outcome, fault: str) -> None:
+    cause = sweep.find(model__fault=fault).status["error"]["cause"]
+    # 8 samples over 2 ranks, of 64 features.
+    assert "in step 3, on micro-batches of 4x64" in cause
+    assert "micro_batch_size=2 accumulation=2" in cause
+    assert " GB free" in cause
+
+
+def test_the_other_jobs_run_and_the_end_names_the_failed_ones(sweep: Outcome) -> None:
+    assert sweep.code == 1
+    assert sweep.find(model__fault="none").status["status"] == "completed"
+    assert len(sweep.runs) == len(FAULTS) + 1
+    end = sweep.stderr[sweep.stderr.index("1 of 7 jobs completed") :]
+    for fault in FAULTS:
+        assert str(sweep.find(model__fault=fault).folder) in end
+
+
+def test_nothing_is_left_in_the_folder_but_the_record(sweep: Outcome) -> None:
+    for run in sweep.runs:
+        left = [p.name for p in Path(run.folder).rglob(".*") if p.name != ".hydra"]
+        assert left == []

@@ -1,0 +1,113 @@
+"""Signals to the controller and to ranks: everything ends, soon, and the status says why."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.words import ENDLESS, STALLED, TORCHRUN, WORKERS
+from tests.processes import Family, family
+
+
+def stalled(command: Family) -> None:
+    """Wait until rank 0 sits in a collective."""
+    command.until(lambda: command.training(2))
+    command.until(lambda: command.ranks()[0].cpu_percent(0.3) < 10.0)
+
+
+def test_a_killed_rank(tmp_path: Path) -> None:
+    with family(tmp_path, *ENDLESS) as command:
+        command.until(lambda: command.training(2))
+        command.ranks()[1].kill()
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code == 1
+    error = outcome.run.status["error"]
+    assert outcome.run.status["status"] == "failed"
+    assert (error["rank"], error["kind"]) == (1, "killed")
+    assert "killed by SIGKILL" in error["cause"]
+    assert outcome.stderr.strip().startswith("rank 1 failed: killed by SIGKILL")
+    assert outcome.run.status["steps"] >= 2
+
+
+def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:
+    with family(tmp_path, *WORKERS) as command:
+        command.until(lambda: command.training(2))
+        # Controller, fork server, two ranks, four data workers, W&B, and what watches resources.
+        assert len(command.members()) >= 9
+        os.killpg(command.first.pid, signal.SIGINT)
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code == 130
+    assert outcome.run.status["status"] == "failed"
+    assert outcome.run.status["error"]["cause"] == "stopped by SIGINT"
+    assert outcome.stderr.split() == f"stopped by SIGINT, and all ranks have ended the run's folder: {outcome.run.folder}".split()
+
+
+def test_a_scheduler_ends_all_processes_at_once(tmp_path: Path) -> None:
+    with family(tmp_path, *STALLED) as command:
+        stalled(command)
+        os.killpg(command.first.pid, signal.SIGTERM)
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code == 143
+    assert outcome.run.status["error"]["cause"] == "stopped by SIGTERM"
+
+
+def test_an_interrupt_at_the_start(tmp_path: Path) -> None:
+    with family(tmp_path, *ENDLESS) as command:
+        command.until(command.run)
+        os.killpg(command.first.pid, signal.SIGINT)
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code == 130
+    assert outcome.run.status["error"]["cause"] == "stopped by SIGINT"
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize("when", ["collective", "data", "start"])
+def test_no_process_outlives_a_killed_controller(tmp_path: Path, when: str) -> None:
+    with family(tmp_path, *(WORKERS if when == "data" else STALLED)) as command:
+        if when == "collective":
+            stalled(command)
+        else:
+            command.until(command.run if when == "start" else lambda: command.training(2))
+        command.first.kill()
+        command.gone_after()
+        assert command.outcome().run.status["status"] == "running"
+
+
+def test_under_torchrun_a_rank_tells_of_a_killed_one(tmp_path: Path) -> None:
+    with family(tmp_path, *STALLED, "+model.on_rank=0", launcher=TORCHRUN) as command:
+        command.until(lambda: command.training(2))
+        command.ranks()[1].kill()
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code != 0
+    assert outcome.run.status["status"] == "failed"
+    assert outcome.run.status["error"]["rank"] == 1
+    assert "was killed" in outcome.run.status["error"]["cause"]
+
+
+def test_under_torchrun_a_rank_tells_of_a_killed_rank_0(tmp_path: Path) -> None:
+    with family(tmp_path, *ENDLESS, launcher=TORCHRUN) as command:
+        command.until(lambda: command.training(2))
+        command.ranks()[0].kill()
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.run.status["status"] == "failed"
+    assert outcome.run.status["error"]["rank"] == 0
+
+
+def test_under_torchrun_a_rank_in_a_collective_hears_the_signal(tmp_path: Path) -> None:
+    with family(tmp_path, *STALLED, launcher=TORCHRUN) as command:
+        stalled(command)
+        os.kill(command.first.pid, signal.SIGTERM)
+        command.gone_after()
+        outcome = command.outcome()
+    assert outcome.code != 0
+    assert outcome.run.status["status"] == "failed"
+    assert outcome.run.status["error"]["cause"] == "stopped by SIGTERM"
