@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -92,7 +93,7 @@ def run(case: Callable[..., Any], world_size: int, *args: Any) -> list[Any]:
                 gang.join(timeout=0.05)  # raises what a rank raised
             else:
                 rank, answer = answers.get()
-                by_rank[rank] = answer
+                by_rank[rank] = pickle.loads(answer)
         while not gang.join():
             pass
     return [by_rank[rank] for rank in range(world_size)]
@@ -103,6 +104,8 @@ def _rank(
 ) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", f"file://{store}", rank=rank, world_size=world_size)
-    answers.put((rank, case(Ranks(rank, world_size, rank, CPU), *args)))
+    answer = case(Ranks(rank, world_size, rank, CPU), *args)
+    # As bytes: tensors would be sent as handles to memory that dies with this process.
+    answers.put((rank, pickle.dumps(answer)))
     dist.barrier()
     dist.destroy_process_group()

@@ -1,0 +1,67 @@
+"""Combinations that cannot go together, refused before any process starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from components.errors import ConfigError
+from tests.runs import PROBES
+from train.command import command
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(PROBES))
+
+
+def refusal(*words: str) -> str:
+    argv = [f"--config-dir={PROBES / 'conf'}", "dry_run=true", "cluster.device=cpu", *words]
+    with pytest.raises(ConfigError) as caught:
+        command(argv, None)
+    assert not list(Path.cwd().iterdir())
+    return str(caught.value)
+
+
+def test_half_weights_are_refused_by_name_under_fp16() -> None:
+    message = refusal("model=plain", "data=digits", "model.half=true", "precision=fp16")
+    assert "down.weight (float16), down.bias (float16)" in message
+    assert "precision=fp16" in message
+
+
+def test_reentrant_recomputation_under_the_search_for_unused_parameters() -> None:
+    message = refusal(
+        "data=synthetic",
+        "activation_checkpointing=reentrant",
+        "parallel=ddp",
+        "parallel.find_unused_parameters=true",
+    )
+    assert "activation_checkpointing=reentrant" in message
+    assert "activation_checkpointing=non_reentrant" in message
+
+
+def test_fewer_micro_batches_than_stages() -> None:
+    message = refusal("data=synthetic", "parallel=pipeline", "accumulation=1")
+    assert "accumulation=1" in message
+    assert "2 stages" in message
+
+
+def test_rows_that_do_not_divide_into_micro_batches() -> None:
+    message = refusal(
+        "data=synthetic", "parallel=pipeline", "global_batch_size=8", "accumulation=3"
+    )
+    assert "global_batch_size=8" in message
+    assert "accumulation=3" in message
+
+
+def test_a_learning_rate_in_quotes_is_no_number() -> None:
+    message = refusal("data=synthetic", 'optimizer.lr="1e-4"')
+    assert "optimizer.lr" in message
+
+
+def test_a_loss_scale_for_a_type_that_needs_none() -> None:
+    message = refusal("data=synthetic", "precision=bf16", "+precision.enabled=true")
+    assert "precision.enabled=true" in message
+    assert "precision=fp16" in message
