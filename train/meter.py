@@ -64,7 +64,8 @@ class Meter:
         """One more step over this rank's micro-batches, which took `waited` seconds to arrive."""
         if self._steps == 0:
             targets = micro_batches[0].targets
-            self.tokens = targets[0].numel() if targets.dim() > 1 else None
+            sequence = targets.dim() > 1 and not targets.is_floating_point()
+            self.tokens = targets[0].numel() if sequence else None
         self._steps += 1
         for batch in micro_batches:
             self.samples += batch.valid

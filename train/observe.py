@@ -38,7 +38,7 @@ def effective_dtypes(parallel: Parallel, probe: ComputeProbe) -> dict[str, str]:
     types = {
         "param": held["params"],
         "grad": held["grads"],
-        "optimizer": held["optimizer"],
+        "optimizer": held["optimizer"] or "none",  # plain SGD keeps nothing
         "compute": probe.dtype,
         "reduce": parallel.reduce_dtype(),
     }

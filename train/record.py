@@ -71,7 +71,7 @@ class Recorder:
         baselines = self.data.baselines()
         if baselines:
             log.info("baselines: %s", _numbers(baselines))
-        self._note(data=self.data.record(), baselines=baselines)
+        self._note(data=self.data.record())
         if self.ranks.main:
             for name, content in self.parallel.files().items():
                 write_json(self.folder / name, content)

@@ -37,11 +37,13 @@ def own_ranks(cluster: Cluster) -> Ranks:
     """This process's place, from the variables that every launcher sets."""
     local_rank = int(os.environ["LOCAL_RANK"])
     kind = cluster.device_type()
+    # A scheduler may show each process its own GPU alone, which then is number 0.
+    index = 0 if kind == "cuda" and torch.cuda.device_count() == 1 else local_rank
     return Ranks(
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
         local_rank=local_rank,
-        device=torch.device(kind, local_rank) if kind == "cuda" else torch.device("cpu"),
+        device=torch.device(kind, index) if kind == "cuda" else torch.device("cpu"),
     )
 
 
