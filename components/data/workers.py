@@ -31,6 +31,9 @@ def worker_loader(
         num_workers=num_workers,
         collate_fn=_as_it_is,
         worker_init_fn=_start,
+        # Said here, because ranks inherit another default: workers of a fork server would be
+        # the server's children, and outlive the training process.
+        multiprocessing_context="fork",
         # Without a generator of its own, the loader would draw from the one that dropout uses.
         generator=torch.Generator().manual_seed(seed),
         # Iterable data is read epoch after epoch by the same workers.
