@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 
 SMALL = ("data=synthetic", "data.kind=features", "model=mlp", "global_batch_size=8")
 
@@ -36,4 +36,4 @@ WORKERS = (
 )
 """Waits for its data most of the time, with two workers a rank and W&B's own process."""
 
-TORCHRUN = (shutil.which("torchrun") or "torchrun", "--nproc-per-node=2", "-m", "train")
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "train")
