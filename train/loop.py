@@ -118,13 +118,14 @@ class Loop:
             if self.meter.updates == 0:
                 self.on_update()
             self.scales.clear()
-        else:
-            self._skipped(result)
         self.meter.add(result, micro_batches, waited)
+        if not result.applied:
+            self._skipped(result)
 
     def _skipped(self, result: Step) -> None:
         """Count skipped steps in a row; without a loss scale none is ever right."""
         if self.max_skips is None:
+            self._record()
             raise Diverged(
                 f"the gradient is not finite at step {self.step} (norm "
                 f"{float(result.grad_norm)}): lower optimizer.lr, or look for an input or an "
@@ -132,6 +133,7 @@ class Loop:
             )
         self.scales.append(result.loss_scale)
         if len(self.scales) >= self.max_skips:
+            self._record()
             history = " -> ".join(f"{scale:g}" for scale in self.scales)
             raise Diverged(
                 f"{len(self.scales)} steps in a row overflowed in fp16 and were skipped, up to "
