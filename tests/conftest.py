@@ -1,0 +1,90 @@
+"""A test leaves the process as it found it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from glob import glob
+from multiprocessing import forkserver, resource_tracker
+
+import pytest
+
+NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "KMP_")
+"""How variables begin that pytest itself sets, and the imports of torch and scikit-learn."""
+
+GRACE_S = 5.0
+"""How long a process that has ended may take to disappear."""
+
+
+@pytest.fixture(autouse=True)
+def _no_leaks() -> Iterator[None]:
+    """Fail a test that leaves a child process, a process group or a changed environment."""
+    environment, processes = _environment(), _children()
+    yield
+    leaks = [*_left_variables(environment), *_left_processes(processes), *_left_process_group()]
+    if leaks:
+        pytest.fail("the test leaves behind: " + "; ".join(leaks), pytrace=False)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)}
+
+
+def _left_variables(before: dict[str, str]) -> list[str]:
+    """Variables that differ from `before`, which is restored."""
+    after = _environment()
+    changed = [name for name in {*before, *after} if before.get(name) != after.get(name)]
+    for name in changed:
+        if name in before:
+            os.environ[name] = before[name]
+        else:
+            del os.environ[name]
+    return [f"{name}={after.get(name)} (was {before.get(name)})" for name in sorted(changed)]
+
+
+def _children() -> set[int]:
+    """This process's children and those of its fork server; none where the system has no list."""
+    servers = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid}
+    own = _children_of(os.getpid())
+    return (own - servers).union(*(_children_of(pid) for pid in servers if pid is not None))
+
+
+def _children_of(pid: int) -> set[int]:
+    found: set[int] = set()
+    for path in glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(path) as file:
+                found.update(map(int, file.read().split()))
+        except OSError:  # the thread has ended
+            continue
+    return found
+
+
+def _left_processes(before: set[int]) -> list[str]:
+    deadline = time.monotonic() + GRACE_S
+    while left := _children() - before:
+        multiprocessing.active_children()  # collects those that have ended
+        if time.monotonic() > deadline:
+            return [f"process {pid} ({_command(pid)})" for pid in sorted(left)]
+        time.sleep(0.01)
+    return []
+
+
+def _command(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().replace("\0", " ").strip()[:200]
+    except OSError:
+        return "ended"
+
+
+def _left_process_group() -> list[str]:
+    """The default process group, which is taken down. Torch is not imported for this."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_initialized():
+        return []
+    distributed.destroy_process_group()
+    return ["an initialised process group"]
