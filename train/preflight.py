@@ -16,7 +16,7 @@ from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.errors import ConfigError
 from components.logger.base import Logger
-from components.model.objective import objective_of
+from components.objective import Objective, objective_of
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
@@ -163,6 +163,15 @@ def build_loggers(config: DictConfig) -> list[Logger]:
     return [build(node, f"logger.{name}") for name, node in nodes.items()]
 
 
+def build_objective(config: DictConfig, model: nn.Module) -> Objective:
+    """The chosen objective, or the model's own."""
+    node = config.get("objective")
+    if node is None:
+        return objective_of(model)
+    chosen: Objective = build(node, "objective")
+    return chosen
+
+
 def _on_meta(config: DictConfig) -> nn.Module:
     """The model without data: its shapes, dtypes and blocks, at no cost in memory."""
     with torch.device("meta"):
@@ -172,7 +181,7 @@ def _on_meta(config: DictConfig) -> nn.Module:
             f"model._target_={config.model._target_} gives a {type(model).__name__}; "
             "a model is a torch.nn.Module."
         )
-    objective_of(model)
+    build_objective(config, model)
     checkpoint_blocks(model, config.activation_checkpointing)
     return model
 

@@ -21,6 +21,7 @@ COMPONENTS = (
     "parallel",
     "precision",
     "model",
+    "objective",
     "data",
     "optimizer",
     "scheduler",

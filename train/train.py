@@ -12,10 +12,10 @@ from components.cluster.ranks import Ranks, all_agree, leave
 from components.data.base import Data
 from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
-from components.model.objective import objective_of
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from train.loop import Loop, Progress
+from train.preflight import build_objective
 from train.record import Recorder
 from train.seeds import seed_init, seed_rank
 from train.targets import build
@@ -50,7 +50,8 @@ def train(
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
-    parallel.prepare(model, objective_of(model), make_optimizer, precision, ranks, config.clip_norm)
+    objective = build_objective(config, model)
+    parallel.prepare(model, objective, make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
 
     seed_rank(config.seed, ranks.rank)

@@ -82,7 +82,7 @@ class _Bar:
 def training_line(record: dict[str, Any], steps: int) -> str:
     """A training record in words; what it does not hold is left out."""
     step, step_time = record["step"], record.get("step_time_s")
-    parts = [f"step {step}/{steps}", f"loss {_number(record['train/loss'], '.4f')}"]
+    parts = [f"step {step}/{steps}", f"loss {_number(record['train/loss'], '.5g')}"]
     if step_time and step < steps:
         # Early in the line: a narrow terminal cuts its end off.
         parts.insert(1, f"eta {_duration((steps - step) * step_time)}")
@@ -106,7 +106,7 @@ def training_line(record: dict[str, Any], steps: int) -> str:
 def evaluation_line(record: dict[str, Any], steps: int) -> str | None:
     """An evaluation record in words; None if it holds no `val/` key."""
     metrics = [
-        f"{key} {_number(value, '.4f')}" for key, value in record.items() if key.startswith("val/")
+        f"{key} {_number(value, '.5g')}" for key, value in record.items() if key.startswith("val/")
     ]
     return "  ".join([f"eval {record['step']}/{steps}", *metrics]) if metrics else None
 

@@ -6,7 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from components.model.objective import IGNORE, CrossEntropy, objective_of
+from components.objective import (
+    IGNORE,
+    CrossEntropy,
+    MicroBatchMean,
+    SquaredError,
+    objective_of,
+)
 
 
 def test_loss_of_large_logits_is_not_quantised() -> None:
@@ -45,3 +51,31 @@ def test_a_model_brings_its_own_objective_or_gets_cross_entropy() -> None:
     own = CrossEntropy()
     model.objective = own  # type: ignore[assignment]
     assert objective_of(model) is own
+
+
+def test_weight_multiplies_the_loss_alone() -> None:
+    outputs, targets = torch.tensor([[0.0, 0.0]]), torch.tensor([1])
+    assert CrossEntropy(weight=0.5).loss_sum(outputs, targets).item() == pytest.approx(
+        math.log(2) / 2
+    )
+    assert int(CrossEntropy(weight=0.5).count(targets)) == 1
+
+
+def test_micro_batch_means_weigh_alike_whatever_their_number_of_targets() -> None:
+    naive, right = MicroBatchMean(), CrossEntropy()
+    # Logits (0, 3): the loss of target 0 is softplus(3), that of target 1 softplus(-3).
+    outputs = torch.tensor([[0.0, 3.0]]).expand(3, 2)
+    parts = [torch.tensor([0, 0, 0]), torch.tensor([1, IGNORE, IGNORE])]
+    low, high = math.log1p(math.exp(-3)), math.log1p(math.exp(3))
+    sums = [float(naive.loss_sum(outputs, part)) for part in parts]
+    counts = [int(naive.count(part)) for part in parts]
+    assert sum(sums) / sum(counts) == pytest.approx((high + low) / 2)
+    sums = [float(right.loss_sum(outputs, part)) for part in parts]
+    counts = [int(right.count(part)) for part in parts]
+    assert sum(sums) / sum(counts) == pytest.approx((3 * high + low) / 4)
+
+
+def test_squared_error() -> None:
+    outputs, targets = torch.tensor([[1.0], [3.0]]), torch.tensor([0.0, 1.0])
+    assert float(SquaredError().loss_sum(outputs, targets)) == 5.0
+    assert SquaredError().count(targets) == 2
