@@ -14,7 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from components.cluster.ranks import Ranks, all_agree
 from components.data.base import Data
 from components.data.loader import eval_batches, train_batches
-from components.model.objective import objective_of
+from components.objective import objective_of
 from components.optimizer import build_optimizer
 from components.parallel.base import Parallel
 from components.precision import Precision

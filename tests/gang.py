@@ -13,7 +13,7 @@ import torch.multiprocessing as mp
 from torch import nn
 
 from components.cluster.ranks import Ranks
-from components.model.objective import objective_of
+from components.objective import objective_of
 from components.parallel.base import MakeOptimizer, NamedParameters, Parallel
 from components.parallel.ddp import DDP
 from components.parallel.dp import DP

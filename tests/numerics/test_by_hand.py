@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.model.objective import IGNORE
+from components.objective import IGNORE
 from tests.fit import Result, Task, fit, fit_all, plain_sgd
 from tests.gang import BF16, ON_TWO, alone, run
 from tests.probes.probe_data import Given, Numbers

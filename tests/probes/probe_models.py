@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from components.model.objective import IGNORE
 from components.model.stack import Stack
+from components.objective import IGNORE
 
 
 class Sum:
