@@ -13,7 +13,7 @@ from components.cluster.joined import Joined, joined
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
 from components.logger.stream import ConsoleStream
-from train import hydra_api, sweep
+from train import hydra_api, status, sweep
 from train.command_line import compose_jobs, parse
 from train.targets import check_jobs
 
@@ -84,6 +84,8 @@ def command(argv: list[str], gang: Joined | None) -> int:
             elif gang is None and plan.cluster.node_rank > 0:
                 return follow_node(plan)
     if not dry_run:
+        for job in jobs:
+            status.check_free(job.folder)
         hydra_api.run(run_job, line.argv)
     return sweep.tell()
 

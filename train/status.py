@@ -20,6 +20,28 @@ SPARE_BYTES = 256 * 1024
 """Room set aside while a run goes on, so that a full disk does not keep its end from being told."""
 
 
+def check_free(folder: Path) -> None:
+    """Refuse a folder that cannot be a new run's, before anything is written into it.
+
+    Raises:
+        ConfigError: when it holds a run, or cannot be made or written.
+    """
+    if (folder / FILE).exists():
+        raise ConfigError(occupied(folder))
+    absolute = folder.absolute()
+    existing = next(parent for parent in (absolute, *absolute.parents) if parent.exists())
+    if not existing.is_dir():
+        reason = f"{existing} is a file"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        reason = f"{existing} cannot be written by this user"
+    else:
+        return
+    raise ConfigError(
+        f"hydra.run.dir={folder} cannot be made: {reason}. Set hydra.run.dir (for a sweep "
+        "hydra.sweep.dir) to a place that can be written, as in hydra.run.dir=/tmp/mine."
+    )
+
+
 def claim(folder: Path) -> None:
     """Take `folder` for a new run: from here on its status is `running`.
 
@@ -36,17 +58,17 @@ def claim(folder: Path) -> None:
     _update(folder, status="running", attempts=1, error=None, started=_now(), ended=None, steps=0)
 
 
-def make_room(folder: Path) -> None:
-    """Give the room that was set aside back to the disk."""
-    (folder / SPARE).unlink(missing_ok=True)
-
-
 def occupied(folder: Path) -> str:
     """The message for a folder that another run has."""
     return (
         f"hydra.run.dir={folder} already holds a run, and a run's folder is never shared or "
         "overwritten. Leave hydra.run.dir alone for a new folder, or name one that is empty."
     )
+
+
+def make_room(folder: Path) -> None:
+    """Give the room that was set aside back to the disk."""
+    (folder / SPARE).unlink(missing_ok=True)
 
 
 def finish(folder: Path, status: State, error: dict[str, Any] | None = None) -> None:

@@ -20,8 +20,8 @@ from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.cluster.network import address_towards, interface_of
 
-SLICE_S = 1.0
-"""Waits are cut into such pieces: a signal is heeded only between two calls into C code."""
+ASK_S = 0.05
+"""How often the store is asked for what is awaited."""
 
 KNOCK_S = 5.0
 """How long one attempt to connect may take."""
@@ -58,7 +58,14 @@ def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
         NoTicket: when it cannot be reached in time.
     """
     serves = gang.rank == 0 and not gang.hosted
-    return dist.PrefixStore("shardlab", _store(gang.host, gang.port, serves, timeout_s))
+    store = _store(gang.host, gang.port, serves, timeout_s)
+    if serves:
+        _kept.append(store)
+    return dist.PrefixStore("shardlab", store)
+
+
+_kept: list[dist.Store] = []
+"""The server ends with the last store of its process that speaks for it; others need it on."""
 
 
 def node_store(cluster: Cluster) -> dist.Store:
@@ -165,23 +172,19 @@ def all_heard(store: dist.Store, others: int, timeout_s: float) -> bool:
     while store.add(HEARD, 0) < others:
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.05)
+        time.sleep(ASK_S)
     return True
 
 
 def wait_for(store: dist.Store, key: str, timeout_s: float) -> None:
-    """Wait until `key` is set.
+    """Wait until `key` is set. Asked again and again: `Store.wait` is deaf to signals, and loud.
 
     Raises:
         DistStoreError: when it is not set in time.
         DistNetworkError: when the store is gone.
     """
     deadline = time.monotonic() + timeout_s
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            store.wait([key], timedelta(seconds=max(0.01, min(SLICE_S, left))))
-            return
-        except dist.DistStoreError:
-            if left <= SLICE_S:
-                raise
+    while not store.check([key]):
+        if time.monotonic() > deadline:
+            raise dist.DistStoreError(f"{key} is not set")
+        time.sleep(ASK_S)

@@ -1,4 +1,4 @@
-"""One rank goes wrong: its own error explains the end, the others end with it, the sweep goes on."""
+"""One rank goes wrong: its own error explains the end, the others end too, the sweep goes on."""
 
 from __future__ import annotations
 

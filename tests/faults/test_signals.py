@@ -44,7 +44,8 @@ def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:
     assert outcome.code == 130
     assert outcome.run.status["status"] == "failed"
     assert outcome.run.status["error"]["cause"] == "stopped by SIGINT"
-    assert outcome.stderr.split() == f"stopped by SIGINT, and all ranks have ended the run's folder: {outcome.run.folder}".split()
+    said = f"stopped by SIGINT, and all ranks have ended\nthe run's folder: {outcome.run.folder}"
+    assert outcome.stderr.strip() == said
 
 
 def test_a_scheduler_ends_all_processes_at_once(tmp_path: Path) -> None:
