@@ -11,7 +11,7 @@ from components.data.base import Data, EpochEnd
 from components.data.tensor_samples import TensorSamples
 from components.data.text import fingerprint
 from components.errors import ConfigError
-from components.model.objective import IGNORE
+from components.objective import IGNORE
 
 
 class Synthetic(Data):

@@ -19,8 +19,8 @@ from torch.optim import Optimizer
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
 from components.errors import ConfigError
-from components.model.objective import Objective
 from components.model.stack import blocks_of, is_stack
+from components.objective import Objective
 from components.parallel.base import (
     Cell,
     Held,

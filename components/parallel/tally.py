@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from components.model.objective import Objective
+from components.objective import Objective
 from components.parallel.base import Sums
 
 

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
-from components.model.objective import Objective
+from components.objective import Objective
 from components.parallel.base import (
     Held,
     MakeOptimizer,

@@ -32,7 +32,7 @@ from components.logger.base import Loggers, RunInfo
 from components.logger.jsonl import JsonlLogger
 from components.model.gpt import GPT
 from components.model.mlp import MLP
-from components.model.objective import CrossEntropy
+from components.objective import CrossEntropy
 from components.optimizer import build_optimizer, decay_groups
 from components.parallel.single import Single
 from components.precision import Precision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +22,17 @@ def test_missing_library_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None
 def test_misstated_facts_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"data\.classes=11: digits have 10"):
         Digits(classes=11)
+
+
+def test_the_table_is_what_the_library_loads() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    data = Digits()
+    inputs = torch.cat([data.val_set().inputs, data.train_set().inputs])
+    targets = torch.cat([data.val_set().targets, data.train_set().targets])
+    order = np.random.default_rng(0).permutation(1797)
+    assert torch.equal(inputs * 16, torch.from_numpy(pixels[order]).float())
+    assert torch.equal(targets, torch.from_numpy(labels[order]))
 
 
 def test_flat_and_image_are_the_same_digits_in_a_fixed_split() -> None:

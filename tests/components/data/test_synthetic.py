@@ -7,7 +7,7 @@ import torch
 
 from components.data.synthetic import Synthetic
 from components.errors import ConfigError
-from components.model.objective import IGNORE
+from components.objective import IGNORE
 
 
 def test_tokens_step_by_one_to_four() -> None:

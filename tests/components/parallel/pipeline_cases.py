@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from components.data.batch import Batch
-from components.model.objective import IGNORE
+from components.objective import IGNORE
 from components.model.stack import Stack
 
 VOCAB, WIDTH, LENGTH = 11, 8, 5

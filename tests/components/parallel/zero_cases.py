@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
-from components.model.objective import IGNORE, CrossEntropy
+from components.objective import IGNORE, CrossEntropy
 from components.parallel.base import NamedParameters
 from components.parallel.zero import Zero
 from components.precision import Precision
