@@ -78,7 +78,9 @@ class Faulty(MLP):
         pace_s: float = 0.0,
         note: str = "",
     ) -> None:
-        super().__init__(in_features=in_features, classes=classes, width=8, layers=2)
+        super().__init__(in_features=in_features, classes=classes, width=8, layers=3)
+        BUILT.append(self)
+        log.info("process %d, model %d of it", os.getpid(), len(BUILT))
         self.fault: Fault = fault
         self.on_rank = on_rank
         self.at_step = at_step
@@ -91,9 +93,6 @@ class Faulty(MLP):
         if not self.training:
             return outputs
         self.passes += 1
-        if self.passes == 1:
-            BUILT.append(self)
-            log.info("process %d, model %d of it", os.getpid(), len(BUILT))
         time.sleep(self.pace_s)
         if self.passes == self.at_step and int(os.environ["RANK"]) == self.on_rank:
             if self.fault.endswith("_late"):
