@@ -86,6 +86,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
     if not dry_run:
         for job in jobs:
             status.check_free(job.folder)
+        sweep.keep(jobs)
         hydra_api.run(run_job, line.argv)
     return sweep.tell()
 
@@ -94,12 +95,14 @@ def run_job(config: DictConfig) -> float | None:
     """One job, in the folder that Hydra made for it: check it, start its ranks, await their end."""
     from train.preflight import preflight
 
-    folder, in_sweep = hydra_api.current_job()
+    folder, number = hydra_api.current_job()
+    in_sweep = number is not None
     gang = joined()
     if in_sweep:
         sweep.started(folder)
     try:
-        plan = preflight(hydra_api.resolved(config), gang, folder)
+        config = hydra_api.resolved(sweep.kept(number, config))
+        plan = preflight(config, gang, folder)
         code = _lead(plan, folder, gang)
     except ConfigError as refusal:
         # Not raised on: Hydra would take it for a crash of the job.

@@ -56,12 +56,14 @@ class Job:
         overrides: the job's own overrides, a sweep's values put in.
         config: resolved, without missing values and without Hydra's node.
         folder: where the job would run if it started now; the folder is not made.
+        source: as composed, with interpolations: what the job itself resolves and runs.
         number: position in the sweep, from 0; None outside a sweep.
     """
 
     overrides: list[str]
     config: DictConfig
     folder: Path
+    source: DictConfig = field(repr=False)
     number: int | None = None
 
     @property
@@ -176,6 +178,7 @@ def _compose_base(composer: Composer, overrides: list[str]) -> DictConfig:
 
 
 def _job(composed: DictConfig, number: int | None) -> Job:
+    source = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
     with resolving(composed, number):
         own = {key: composed[key] for key in composed if key != "hydra"}
         for value in own.values():
@@ -187,7 +190,7 @@ def _job(composed: DictConfig, number: int | None) -> Job:
             folder = Path(places.sweep.dir) / places.sweep.subdir
     config = OmegaConf.create(own)
     OmegaConf.set_struct(config, True)
-    return Job(as_written(composed.hydra.overrides.task), config, folder, number)
+    return Job(as_written(composed.hydra.overrides.task), config, folder, source, number)
 
 
 def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> str:

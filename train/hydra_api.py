@@ -70,10 +70,11 @@ def run(task: Callable[[DictConfig], Any], argv: list[str]) -> None:
     hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name="config")(task)()
 
 
-def current_job() -> tuple[Path, bool]:
-    """Inside a job: its folder, absolute, and whether it is one of a sweep."""
+def current_job() -> tuple[Path, int | None]:
+    """Inside a job: its folder, absolute, and its number in the sweep; None outside one."""
     node = HydraConfig.get()
-    return Path(node.runtime.output_dir).absolute(), node.mode == RunMode.MULTIRUN
+    folder = Path(node.runtime.output_dir).absolute()
+    return folder, int(node.job.num) if node.mode == RunMode.MULTIRUN else None
 
 
 def resolved(config: DictConfig) -> DictConfig:

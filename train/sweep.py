@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omegaconf import DictConfig
+
 from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train import status
@@ -19,6 +21,17 @@ OBJECTIVE = "val/loss"
 """The metric whose last value a search over configs is given."""
 
 _jobs: list[Path] = []
+_composed: dict[int, DictConfig] = {}
+
+
+def keep(jobs: list[Job]) -> None:
+    """Keep every job's config as it was checked: a file that is edited later changes none."""
+    _composed.update({job.number: job.source for job in jobs if job.number is not None})
+
+
+def kept(number: int | None, composed_again: DictConfig) -> DictConfig:
+    """The config that a job was checked with, else the one that Hydra composed for it now."""
+    return composed_again if number is None else _composed.get(number, composed_again)
 
 
 def refuse_in_gang(line: CommandLine, gang: Joined | None) -> None:
