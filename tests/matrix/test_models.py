@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 
-from tests.runs import PROBES, Outcome, Run, run_train
+from tests.runs import Outcome, Run, run_train
 
 STRATEGIES = ("single", "ddp", "fsdp", "zero1", "zero2", "zero3", "pipeline")
 CONVNETS = [(parallel, precision) for parallel in STRATEGIES for precision in ("fp32", "bf16")]
@@ -108,15 +108,17 @@ def test_a_transformers_model_trains_alike(transformers: Outcome, parallel: str)
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """A plain module of a user's config folder, each strategy twice with the same seed."""
+    """A user's plain module, named on the command line; each strategy twice with the same seed."""
     return run_train(
         tmp_path_factory.mktemp("own"),
         "-m",
-        f"--config-dir={PROBES / 'conf'}",
         "parallel=ddp,fsdp,zero3",
         "seed=1,1",
         "cluster.device=cpu",
-        "model=plain",
+        "model=mlp",
+        "model._target_=probe_models.Plain",
+        "~model.width",
+        "~model.layers",
         "data=digits",
         "scheduler=constant",
         "optimizer.lr=1e-4",
@@ -148,26 +150,3 @@ def test_a_number_stays_one_for_every_reader(own: Outcome) -> None:
         assert stored["optimizer"]["lr"] == 0.0001
         assert type(stored["optimizer"]["lr"]) is float
         assert run.column("lr") == [0.0001] * 5
-
-
-def test_a_target_on_the_command_line_is_a_model(tmp_path: Any) -> None:
-    run = (
-        run_train(
-            tmp_path,
-            "model=mlp",
-            "model._target_=probe_models.Plain",
-            "~model.width",
-            "~model.layers",
-            "data=digits",
-            "parallel=ddp",
-            "cluster.device=cpu",
-            "steps=30",
-            "optimizer.lr=0.02",
-            "log_every=1",
-        )
-        .completed()
-        .run
-    )
-    losses = run.column("train/loss")
-    assert losses[-1] < losses[0] - 0.5
-    assert run.summary["cell"]["parallel"] == "ddp"
