@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from components.cluster.joined import Joined, joined
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
-from components.logger.stream import ConsoleStream
+from components.logger.stream import unfailing_streams
 from train import hydra_api, status, sweep
 from train.command_line import compose_jobs, parse
 from train.targets import check_jobs
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 130 interrupted."""
     gang = joined()
-    sys.stdout, sys.stderr = ConsoleStream(sys.stdout), ConsoleStream(sys.stderr)
+    unfailing_streams()
     if gang is not None:
         sys.exit(in_gang(gang))
     raise_interrupts()
@@ -35,6 +35,7 @@ def main() -> None:
     except ConfigError as refusal:
         sys.exit(refused(refusal))
     except Interrupted as stop:
+        print(f"{stop}", file=sys.stderr)
         sweep.tell()
         sys.exit(stop.exit_code)
 

@@ -61,7 +61,7 @@ def lead(plan: Plan, folder: Path) -> int:
             first = _run_gang(plan, ticket, interface, store)
     except Interrupted as stop:
         status.finish(folder, "failed", {"cause": str(stop), "rank": None, "traceback_file": None})
-        print(f"\n{stop}, and all ranks have ended\nthe run's folder: {folder}", file=sys.stderr)
+        print(f"\nall ranks have ended; the run's folder: {folder}", file=sys.stderr)
         raise
     except NoTicket as error:
         first = failure.of_controller(str(error))

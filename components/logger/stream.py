@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from typing import TextIO
 
@@ -94,3 +95,17 @@ class ConsoleStream(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override]
         return self._file.encoding or "utf-8"
+
+
+def unfailing_streams() -> None:
+    """From now on prints of this process cannot fail, whatever its caller has closed."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # Takes the lowest free number, which is this one; else a data file might get it.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdout, sys.stderr = (
+        ConsoleStream(stream or open(os.devnull, "w"))  # noqa: SIM115
+        for stream in (sys.stdout, sys.stderr)
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,3 +77,20 @@ def test_a_reader_that_leaves(tmp_path: Path) -> None:
         ended = command.outcome().completed()
     assert ended.stderr == ""
     assert len(ended.run.column("train/loss")) == 4
+
+
+def test_no_console_at_all(tmp_path: Path) -> None:
+    """As in `python -m train >&- 2>&- <&-`."""
+    closing = 'exec "$0" -m train "$@" >&- 2>&- <&-'
+    with family(tmp_path, *FAULTY, launcher=("sh", "-c", closing, sys.executable)) as command:
+        ended = command.outcome(60).completed()
+    assert len(ended.run.column("train/loss")) == 4
+
+
+def test_the_terminal_closes_under_nohup(tmp_path: Path) -> None:
+    """A hang-up that was to be ignored is."""
+    words = (*FAULTY, "steps=60", "+model.pace_s=0.02")
+    with family(tmp_path, *words, launcher=("nohup", sys.executable, "-m", "train")) as command:
+        command.until(lambda: command.training(2))
+        os.killpg(command.first.pid, signal.SIGHUP)
+        command.outcome(60).completed()

@@ -44,7 +44,7 @@ def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:
     assert outcome.code == 130
     assert outcome.run.status["status"] == "failed"
     assert outcome.run.status["error"]["cause"] == "stopped by SIGINT"
-    said = f"stopped by SIGINT, and all ranks have ended\nthe run's folder: {outcome.run.folder}"
+    said = f"all ranks have ended; the run's folder: {outcome.run.folder}\nstopped by SIGINT"
     assert outcome.stderr.strip() == said
 
 
