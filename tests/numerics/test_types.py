@@ -229,7 +229,7 @@ def test_fsdp_computes_in_bf16_and_keeps_the_rest_in_fp32(gang: list[dict[Any, A
             "params": "float32",
             "grads": "float32",
             "master": "",
-            "optimizer": "none",
+            "optimizer": "",
             "buffers": "float32",
             "reduce": "float32",
         }
