@@ -149,7 +149,10 @@ def _run_gang(
     except Interrupted as stop:
         nodes.end(asdict(failure.of_controller(f"node {cluster.node_rank}: {stop}")))
         raise
-    failures += failure.told(folder, [rank.rank for rank in ranks], exits)
+    numbers = [rank.rank for rank in ranks]
+    failures += failure.told(folder, numbers, exits)
+    if exits and cluster.nnodes == 1:
+        failures += failure.suspects(failures, numbers)
     own = failure.first(failures)
     nodes.end(None if own is None else asdict(own))
     if cluster.node_rank == 0 or own is not None:

@@ -33,6 +33,16 @@ def test_a_killed_rank(tmp_path: Path) -> None:
     assert outcome.run.status["steps"] >= 2
 
 
+def test_a_rank_that_stands_still(tmp_path: Path) -> None:
+    """A collective waits for it no longer than it may, and the one waited for is named."""
+    with family(tmp_path, *STALLED, "cluster.timeout_s=3") as command:
+        outcome = command.outcome(60)
+        command.gone_after()
+    assert outcome.code == 1
+    assert outcome.run.status["error"]["rank"] == 1
+    assert "said nothing and does not answer" in outcome.stderr
+
+
 def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:
     with family(tmp_path, *WORKERS) as command:
         command.until(lambda: command.training(2))
