@@ -82,7 +82,7 @@ class _Bar:
 def training_line(record: dict[str, Any], steps: int) -> str:
     """A training record in words; what it does not hold is left out."""
     step, step_time = record["step"], record.get("step_time_s")
-    parts = [f"step {step}/{steps}", f"loss {_number(record['train/loss'], '.5g')}"]
+    parts = [f"step {step}/{steps}", f"loss {_metric(record['train/loss'])}"]
     if step_time and step < steps:
         # Early in the line: a narrow terminal cuts its end off.
         parts.insert(1, f"eta {_duration((steps - step) * step_time)}")
@@ -105,10 +105,13 @@ def training_line(record: dict[str, Any], steps: int) -> str:
 
 def evaluation_line(record: dict[str, Any], steps: int) -> str | None:
     """An evaluation record in words; None if it holds no `val/` key."""
-    metrics = [
-        f"{key} {_number(value, '.5g')}" for key, value in record.items() if key.startswith("val/")
-    ]
+    metrics = [f"{key} {_metric(value)}" for key, value in record.items() if key.startswith("val/")]
     return "  ".join([f"eval {record['step']}/{steps}", *metrics]) if metrics else None
+
+
+def _metric(value: float | None) -> str:
+    """A metric with four decimals, or in powers of ten where those would show next to nothing."""
+    return _number(value, ".4f" if not value or abs(value) >= 0.01 else ".3e")
 
 
 def _number(value: float | None, spec: str) -> str:

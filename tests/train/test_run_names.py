@@ -14,8 +14,9 @@ FOLDERS: list[Path] = []
 
 
 def task(config: DictConfig) -> None:
-    folder, in_sweep = hydra_api.current_job()
-    assert in_sweep == folder.parent.name.endswith("_sweep")
+    folder, number = hydra_api.current_job()
+    in_sweep = folder.parent.name.endswith("_sweep")
+    assert number == (int(folder.name.partition("_")[0]) if in_sweep else None)
     FOLDERS.append(folder)
 
 

@@ -52,6 +52,9 @@ def test_an_evaluation_as_one_line() -> None:
     record = {"step": 100, "time": 1.0, "val/loss": 1.5, "val/accuracy": 0.75}
     assert evaluation_line(record, 400) == "eval 100/400  val/loss 1.5000  val/accuracy 0.7500"
     assert evaluation_line(TRAINING, 400) is None
+    assert (
+        evaluation_line({"step": 1, "val/loss": 3.456789e-6}, 2) == "eval 1/2  val/loss 3.457e-06"
+    )
 
 
 def test_without_a_terminal_every_record_is_a_plain_line() -> None:
