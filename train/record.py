@@ -146,6 +146,8 @@ class Recorder:
             if loop.stopped_early():
                 log.info("stopped at step %d: %s", loop.step, loop.stopped_early())
             log.info("result: %s", _numbers(result))
+            if baselines := self.data.baselines():
+                log.info("beside the baselines: %s", _numbers(baselines))
         self.loggers.finish("completed", summary)
 
     def _note(self, **facts: Any) -> None:
