@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
 from tests.runs import Outcome, Run, find_runs, start_train
 
 MARK = "SHARDLAB_TEST_FAMILY"

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import write_files
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 
 from components.errors import ConfigError
+from tests.train.conftest import write_files
 from train.command_line import Job, compose_jobs, parse
 
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import write_files
 
 from components.errors import ConfigError
+from tests.train.conftest import write_files
 from train.command_line import compose_jobs, parse
 
 

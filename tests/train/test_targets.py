@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import write_files
 from omegaconf import OmegaConf
 
 from components.errors import ConfigError
+from tests.train.conftest import write_files
 from train.command_line import compose_jobs, parse
 from train.targets import build, check_jobs, check_targets
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from components.data.batch import Batch
-from components.objective import IGNORE
 from components.model.stack import Stack
+from components.objective import IGNORE
 
 VOCAB, WIDTH, LENGTH = 11, 8, 5
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.multiprocessing as mp
-import zero_cases
+
+from tests.components.parallel import zero_cases
 
 STAGES = (1, 2, 3)
 
