@@ -61,7 +61,8 @@ def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
     store = _store(gang.host, gang.port, serves, timeout_s)
     if serves:
         _kept.append(store)
-    return dist.PrefixStore("shardlab", store)
+    # A gang that was started again must not read what the last one was told.
+    return dist.PrefixStore(f"shardlab/{gang.attempt}", store)
 
 
 _kept: list[dist.Store] = []

@@ -25,6 +25,7 @@ class Joined:
         nnodes: nodes of the gang.
         host, port: where the ranks' store is.
         hosted: the launcher itself serves the store; otherwise rank 0 does.
+        attempt: how often the launcher has started this gang again, in the same store.
     """
 
     launcher: str
@@ -36,6 +37,7 @@ class Joined:
     host: str
     port: int
     hosted: bool
+    attempt: int = 0
 
     def variables(self) -> dict[str, str]:
         """The names under which torch and DeepSpeed look these up."""
@@ -63,6 +65,7 @@ def joined(environ: Mapping[str, str] = os.environ) -> Joined | None:
             host=environ["MASTER_ADDR"],
             port=int(environ["MASTER_PORT"]),
             hosted=environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+            attempt=int(environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
         )
     # SLURM_STEP_ID is absent in the batch script itself, which is no task of a step.
     if int(environ.get("SLURM_NTASKS", 1)) > 1 and "SLURM_PROCID" in environ and _in_step(environ):
