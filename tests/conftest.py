@@ -12,8 +12,8 @@ from multiprocessing import forkserver, resource_tracker
 
 import pytest
 
-NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "KMP_")
-"""How variables begin that pytest itself sets, and the imports of torch and scikit-learn."""
+NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "KMP_", "PYTORCH_NVML_")
+"""How variables begin that pytest sets, and the imports of torch, scikit-learn and DeepSpeed."""
 
 GRACE_S = 5.0
 """How long a process that has ended may take to disappear."""
