@@ -35,7 +35,10 @@ class Objective(Protocol):
         ...
 
     def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """Evaluation metrics besides the loss: name -> (sum, count), reduced over all ranks."""
+        """Evaluation metrics besides the loss: name -> (sum, count), reduced over all ranks.
+
+        The highest is the best, but for the names in an optional attribute `lower_is_better`.
+        """
         ...
 
 

@@ -99,8 +99,8 @@ def run_job(config: DictConfig) -> float | None:
     folder, number = hydra_api.current_job()
     in_sweep = number is not None
     gang = joined()
-    if in_sweep:
-        sweep.started(folder)
+    if number is not None:
+        sweep.started(folder, number)
     try:
         config = hydra_api.resolved(sweep.kept(number, config))
         plan = preflight(config, gang, folder)

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from components.cluster.gang import Exit
 from components.errors import ConfigError
@@ -120,6 +120,11 @@ def _cause(error: BaseException) -> str:
 def of_controller(cause: str) -> Failure:
     """A failure of the process that starts the ranks."""
     return Failure(None, "stopped", cause, time.time())
+
+
+def in_status(failure: Failure) -> dict[str, Any]:
+    """What status.json says of a failure."""
+    return {key: value for key, value in asdict(failure).items() if key != "time"}
 
 
 def stopped_by(folder: Path, rank: int, signum: int) -> Failure:

@@ -60,7 +60,7 @@ def lead(plan: Plan, folder: Path) -> int:
             announce(store, ticket)
             first = _run_gang(plan, ticket, interface, store)
     except Interrupted as stop:
-        status.finish(folder, "failed", {"cause": str(stop), "rank": None, "traceback_file": None})
+        status.finish(folder, "failed", failure.in_status(failure.of_controller(str(stop))))
         print(f"\nall ranks have ended; the run's folder: {folder}", file=sys.stderr)
         raise
     except NoTicket as error:
@@ -98,13 +98,15 @@ def follow_node(plan: Plan) -> int:
     """
     node = plan.cluster.node_rank
     try:
-        _, interface = own_address(plan.cluster)
+        address, interface = own_address(plan.cluster)
+        print(f"node {node} at {address} waits for node 0", flush=True)
         store = node_store(plan.cluster)
         ticket = receive(store, plan.cluster.start_timeout_s)
         if ticket.exit_code is not None:
             print(f"node {node}: node 0 refused the run; its message says why", file=sys.stderr)
             return ticket.exit_code
         folder = settle(ticket)
+        print(f"node {node} takes part in {folder}; node 0 shows how it goes", flush=True)
         first = _run_gang(plan, ticket, interface, store)
     except NoTicket as error:
         print(f"node {node}: {error}", file=sys.stderr)
@@ -180,9 +182,9 @@ def tell(folder: Path, first: Failure | None) -> int:
         first = failure.of_controller("the ranks ended before their last step, with exit code 0")
     if first is None:
         status.finish(folder, "completed")
+        print(f"completed in {status.seconds(folder):.0f} s: {folder}", flush=True)
         return DONE
-    told = asdict(first)
-    error = {key: told[key] for key in ("cause", "rank", "kind", "step", "traceback_file")}
+    error = failure.in_status(first)
     status.finish(folder, "refused" if first.kind == "refused" else "failed", error)
     if first.kind == "refused":
         raise ConfigError(first.cause)

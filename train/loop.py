@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ class Loop:
         progress: steps taken.
         scales: the loss scale after each skipped step of the present row.
         evaluations: `val/loss` of each evaluation so far, reduced over all ranks.
+        lower_is_better: the objective's metrics of which the lowest is the best, besides the loss.
         higher_is_better: evaluation metrics that an objective added to the loss.
     """
 
@@ -64,6 +65,7 @@ class Loop:
     patience: int | None
     on_update: Callable[[], None]
     progress: Progress
+    lower_is_better: Collection[str] = ()
     scales: list[float] = field(default_factory=list)
     evaluations: list[float] = field(default_factory=list)
     higher_is_better: set[str] = field(default_factory=set)
@@ -158,7 +160,8 @@ class Loop:
         means = self.parallel.evaluate(self.validation()).means()
         seconds = time.perf_counter() - start
         self.meter.pause(seconds)
-        self.higher_is_better = {f"val/{name}" for name in means if name != "loss"}
+        higher = means.keys() - {"loss", *self.lower_is_better}
+        self.higher_is_better = {f"val/{name}" for name in higher}
         metrics = {**means, **self.derive(means)}
         named = {f"val/{name}": value for name, value in metrics.items()}
         self.report({"step": self.step, **named, "val/time_s": seconds})

@@ -65,10 +65,11 @@ class Plan:
     def lines(self) -> list[str]:
         """The plan for a reader, a line for each thing that it fixes."""
         size, config = self.sizes, self.config
-        ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
+        ranks = _several(self.world_size, "rank")
+        nodes = _several(self.cluster.nnodes, "node")
         return [
             f"cell        precision={self.precision} parallel={self.parallel}",
-            f"ranks       {ranks} on {self.cluster.nnodes} node(s), {self.device}, {self.backend}",
+            f"ranks       {ranks} on {nodes}, {self.device}, {self.backend}",
             f"model       {self.parameters:,} parameters, float32 masters, "
             f"compute {config.precision.compute_dtype}",
             f"step        global batch {size.global_batch_size} = micro-batch "
@@ -76,6 +77,10 @@ class Plan:
             f"{size.dp_size} data-parallel",
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
         ]
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
 def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:

@@ -17,7 +17,7 @@ PACKAGES = ("shardlab", "torch", "deepspeed", "hydra-core", "omegaconf", "wandb"
 def provenance() -> dict[str, Any]:
     """What can be said before the run starts; the ranks add data and dtypes."""
     return {
-        "command": shlex.join(["python", "-m", "train", *sys.argv[1:]]),
+        "command": shlex.join(sys.orig_argv),
         "cwd": os.getcwd(),
         "git": _git(Path(__file__).parent),
         "python": platform.python_version(),

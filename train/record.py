@@ -33,6 +33,8 @@ from train.summary import Summary
 
 log = logging.getLogger(__name__)
 
+NOT_RESULTS = ("train/grad_norm", "val/time_s")
+
 
 class Recorder:
     """Takes a run's records on every rank; rank 0's reach the sinks and the run's folder."""
@@ -142,7 +144,7 @@ class Recorder:
         }
         if self.ranks.main:
             write_json(self.folder / "summary.json", summary)
-            result = {k: v for k, v in self.summary.last.items() if not k.endswith("time_s")}
+            result = {k: v for k, v in self.summary.last.items() if k not in NOT_RESULTS}
             if loop.stopped_early():
                 log.info("stopped at step %d: %s", loop.step, loop.stopped_early())
             log.info("result: %s", _numbers(result))

@@ -76,7 +76,15 @@ def finish(folder: Path, status: State, error: dict[str, Any] | None = None) -> 
     make_room(folder)
     steps = read_json(folder / "summary.json").get("steps", 0)
     steps = max(steps, (error or {}).get("step", 0), _last_recorded(folder))
+    if error and error.get("kind") == "stopped":
+        error = {**error, "step": steps}
     _update(folder, status=status, error=error, ended=_now(), steps=steps)
+
+
+def seconds(folder: Path) -> float:
+    """How long the run took, from its claim to its end."""
+    start, end = (datetime.fromisoformat(read(folder)[key]) for key in ("started", "ended"))
+    return (end - start).total_seconds()
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 METRICS = ("train/", "val/")
+WITHOUT_BEST = ("train/grad_norm", "val/time_s")
 
 
 class Summary:
@@ -33,6 +34,6 @@ class Summary:
         best = {
             name: (self.highest if name in higher_is_better else self.lowest)[name]
             for name in self.last
-            if not name.endswith("time_s")
+            if name not in WITHOUT_BEST
         }
         return {"last": self.last, "best": best}

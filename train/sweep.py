@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from components.cluster.joined import Joined
 from components.errors import ConfigError
-from train import status
+from train import failure, status
 from train.files import read_json
 
 if TYPE_CHECKING:
@@ -66,16 +67,19 @@ def refuse_over_nodes(line: CommandLine, jobs: list[Job]) -> None:
         )
 
 
-def started(folder: Path) -> None:
-    """Note a job of the sweep."""
+def started(folder: Path, number: int) -> None:
+    """Note and announce a job of the sweep."""
     _jobs.append(folder)
+    overrides = " ".join(OmegaConf.load(folder / ".hydra" / "overrides.yaml"))
+    print(f"\njob {number} of 0 to {len(_composed) - 1}: {overrides}", flush=True)
 
 
 def refused(folder: Path, refusal: ConfigError) -> None:
     """Record a job that was refused."""
     if not (folder / status.FILE).exists():
         status.claim(folder)
-    status.finish(folder, "refused", {"cause": str(refusal), "rank": None, "traceback_file": None})
+    told = failure.Failure(None, "refused", str(refusal), time.time())
+    status.finish(folder, "refused", failure.in_status(told))
 
 
 def objective(folder: Path) -> float | None:
@@ -90,6 +94,9 @@ def tell() -> int:
     bad = [(folder, state) for folder, state in states if state.get("status") != "completed"]
     if states:
         print(f"\n{len(states) - len(bad)} of {len(states)} jobs completed", file=sys.stderr)
+    for folder, state in states:
+        if state.get("status") == "completed" and (value := objective(folder)) is not None:
+            print(f"  {folder.name}: {OBJECTIVE} {value:.4g}", file=sys.stderr)
     for folder, state in bad:
         cause = ((state.get("error") or {}).get("cause") or "").splitlines()
         print(f"  {state.get('status')}: {folder}: {cause[0] if cause else ''}", file=sys.stderr)

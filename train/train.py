@@ -87,6 +87,7 @@ def train(
             patience=config.patience,
             on_update=recorder.note_dtypes,
             progress=progress,
+            lower_is_better=getattr(objective, "lower_is_better", ()),
         )
         loop.run()
         batches.close()

@@ -25,6 +25,7 @@ class ConsoleLogger(Logger):
     def __init__(self, stream: ConsoleStream) -> None:
         self._stream = stream
         self._steps = 0
+        self._warm = False
         self._bar: _Bar | None = None
 
     def start(self, info: RunInfo) -> None:
@@ -35,7 +36,9 @@ class ConsoleLogger(Logger):
     def log(self, record: dict[str, Any]) -> None:
         record = plain(record)
         if "train/loss" in record:
-            text = training_line(record, self._steps)
+            # The first window holds the warm-up, and would promise a far too late end.
+            warm, self._warm = self._warm, True
+            text = training_line(record, self._steps, eta=warm)
             if self._bar is not None:
                 self._bar.show(record["step"], text)
             else:
@@ -79,11 +82,11 @@ class _Bar:
         self._stream.live(None)
 
 
-def training_line(record: dict[str, Any], steps: int) -> str:
+def training_line(record: dict[str, Any], steps: int, eta: bool = True) -> str:
     """A training record in words; what it does not hold is left out."""
     step, step_time = record["step"], record.get("step_time_s")
     parts = [f"step {step}/{steps}", f"loss {_metric(record['train/loss'])}"]
-    if step_time and step < steps:
+    if eta and step_time and step < steps:
         # Early in the line: a narrow terminal cuts its end off.
         parts.insert(1, f"eta {_duration((steps - step) * step_time)}")
     if "train/grad_norm" in record:

@@ -37,10 +37,14 @@ def test_the_end_names_every_job_that_did_not_complete(
         folder = tmp_path / name
         status.claim(folder)
         status.finish(folder, end, {"cause": f"because {name}\nmore"})  # type: ignore[arg-type]
-        sweep.started(folder)
+        (folder / ".hydra").mkdir()
+        (folder / ".hydra" / "overrides.yaml").write_text(f"- seed={name}\n")
+        sweep.started(folder, int(name))
+    (tmp_path / "0" / "summary.json").write_text('{"last": {"val/loss": 2.5}}')
     assert sweep.tell() == 1
     told = capsys.readouterr().err
     assert "1 of 3 jobs completed" in told
     assert f"failed: {tmp_path / '1'}: because 1\n" in told
     assert f"refused: {tmp_path / '2'}: because 2\n" in told
     assert f"{tmp_path / '0'}" not in told
+    assert "  0: val/loss 2.5\n" in told

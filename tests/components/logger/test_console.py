@@ -65,7 +65,7 @@ def test_without_a_terminal_every_record_is_a_plain_line() -> None:
     logger.log({"step": 100, "time": 1.0, "val/loss": float("nan")})
     logger.finish("completed", {})
     assert out.getvalue() == (
-        training_line(TRAINING, 400) + "\neval 100/400  val/loss not finite\n"
+        training_line(TRAINING, 400, eta=False) + "\neval 100/400  val/loss not finite\n"
     )
 
 
