@@ -22,6 +22,9 @@ DTYPES: dict[str, torch.dtype] = {
 }
 
 
+LARGEST = torch.finfo(torch.float32).max
+
+
 @dataclass(frozen=True, kw_only=True)
 class Precision:
     """The types of a run, and how its loss is scaled.
@@ -55,8 +58,12 @@ class Precision:
                 f"only fp16 has one. Take precision=fp16 or drop precision.enabled."
             )
         for key, low in (("init_scale", 0.0), ("growth_factor", 1.0)):
-            if getattr(self, key) <= low:
-                raise ConfigError(f"precision.{key}={getattr(self, key)} must be above {low:g}.")
+            value = getattr(self, key)
+            if not low < value <= LARGEST:
+                raise ConfigError(
+                    f"precision.{key}={value} must be above {low:g} and a number that fp32 holds "
+                    f"(up to {LARGEST:.3g})."
+                )
         if not 0.0 < self.backoff_factor < 1.0:
             raise ConfigError(
                 f"precision.backoff_factor={self.backoff_factor} must lie between 0 and 1: "

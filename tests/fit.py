@@ -142,7 +142,7 @@ def fit(
         batches=batches,
         validation=None if val_set is None else partial(eval_batches, val_set, **cut),
         derive=data.derive,
-        meter=Meter(Scale(task.global_batch), lambda samples: samples),
+        meter=Meter(Scale(), lambda samples: samples),
         report=result.records.append,
         steps=task.steps,
         log_every=task.log_every,

@@ -87,6 +87,13 @@ class Loop:
                 self._record()
             if self._due(self.eval_every):
                 self._evaluate()
+        if self.meter.pending:
+            self._record()
+        if not self.meter.updates:
+            raise Diverged(
+                f"none of the {self.step} steps changed the weights: all overflowed in fp16 and "
+                "were skipped. Take more steps, a lower precision.init_scale, or precision=bf16"
+            )
 
     def stopped_early(self) -> str | None:
         """Why training ends before its last step; None when it does not.
@@ -166,3 +173,8 @@ class Loop:
         named = {f"val/{name}": value for name, value in metrics.items()}
         self.report({"step": self.step, **named, "val/time_s": seconds})
         self.evaluations.append(means["loss"])
+        if not math.isfinite(means["loss"]):
+            raise Diverged(
+                f"the validation loss is {means['loss']} at step {self.step}: lower optimizer.lr, "
+                "or look for an input or an operation that gives inf or nan"
+            )

@@ -18,12 +18,10 @@ class Scale:
     """What turns steps into rates, over all ranks.
 
     Attributes:
-        samples: of one global batch.
         flops: forward and backward of one sample; None when the model does not say.
         peak_flops: of all devices together, FLOP/s; None when unknown.
     """
 
-    samples: int
     flops: float | None = None
     peak_flops: float | None = None
 
@@ -47,9 +45,16 @@ class Meter:
         self.skipped = 0
         self.updates = 0
         self.measured_steps = 0
+        self.measured_samples = 0
         self.measured_time = 0.0
         self._first = True
+        self._told = 0
         self._reset()
+
+    @property
+    def pending(self) -> bool:
+        """Whether steps have been added since the last record."""
+        return self._steps > 0
 
     def _reset(self) -> None:
         self._loss: Tensor | float = 0.0
@@ -90,17 +95,21 @@ class Meter:
         norm = float(self._last.grad_norm)
         elapsed = time.perf_counter() - self._start - self._paused
         step_time = elapsed / self._steps
+        # What was really consumed: the last step of an epoch may have fewer samples.
+        samples = self.over_ranks(self.samples)
+        window, self._told = samples - self._told, samples
         if not self._first:  # the first window holds warm-up: allocations, compilation
             self.measured_steps += self._steps
             self.measured_time += elapsed
-        rate = self.scale.samples / step_time
+            self.measured_samples += window
+        rate = window / elapsed
         record = {
             "train/loss": loss,
             "train/grad_norm": norm,
             "lr": lr,
             "loss_scale": self._last.loss_scale,
             "skipped_steps": self.skipped,
-            "samples": self.over_ranks(self.samples),
+            "samples": samples,
             "samples_per_s": rate,
             "tokens_per_s": None if self.tokens is None else rate * self.tokens,
             "step_time_s": step_time,
@@ -123,7 +132,7 @@ class Meter:
         if not self.measured_steps:
             return {}
         step_time = self.measured_time / self.measured_steps
-        rate = self.scale.samples / step_time
+        rate = self.measured_samples / self.measured_time
         return {
             "step_time_s": step_time,
             "samples_per_s": rate,

@@ -105,7 +105,6 @@ class Recorder:
             self.cluster.peak_flops, self.ranks.device, self.precision.compute, self.precision.tf32
         )
         scale = Scale(
-            samples=self.config.global_batch_size,
             flops=self.flops,
             peak_flops=None if peak is None else peak * world,
         )

@@ -17,6 +17,7 @@ from components.parallel.activation_checkpointing import checkpoint_blocks
 from train.loop import Loop, Progress
 from train.preflight import build_objective
 from train.record import Recorder
+from train.rehearsal import refuse_deaf_patience, rehearse
 from train.seeds import seed_init, seed_rank
 from train.targets import build
 
@@ -47,10 +48,13 @@ def train(
     model = build(config.model, "model")
     checkpoint_blocks(model, config.activation_checkpointing)
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    objective = build_objective(config, model)
+    train_set, val_set = data.train_set(), data.val_set()
+    rehearse(model, objective, train_set, config)
+    refuse_deaf_patience(config, val_set)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
-    objective = build_objective(config, model)
     parallel.prepare(model, objective, make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
 
@@ -63,14 +67,13 @@ def train(
         "agree": partial(all_agree, ranks),
     }
     batches = train_batches(
-        data.train_set(),
+        train_set,
         seed=config.seed,
         shuffle=data.shuffle,
         epoch_end=data.epoch_end,
         accumulation=config.accumulation,
         **cut,
     )
-    val_set = data.val_set()
     with recorder.recording():
         loop = Loop(
             parallel=parallel,

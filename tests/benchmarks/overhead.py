@@ -77,7 +77,7 @@ def ours(model: nn.Module, data: Synthetic, batch: int, folder: Path) -> Callabl
         batches=batches(data, batch),
         validation=None,
         derive=lambda means: {},
-        meter=Meter(Scale(batch), lambda samples: samples),
+        meter=Meter(Scale(), lambda samples: samples),
         report=loggers.log,
         steps=0,
         log_every=LOG_EVERY,
