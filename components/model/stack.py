@@ -4,15 +4,28 @@ A module that has these three children, and whose forward is
 `head(blocks[-1](... blocks[0](stem(inputs))))`, can be cut into pipeline
 stages, sharded by blocks and re-computed by blocks without knowing more.
 `stem` and `head` may be any module; `blocks` is an `nn.ModuleList`.
+
+The children alone do not say what the forward does with them (it may add a
+residual around the blocks), and a pipeline never calls it. So the class says
+it: `is_chain = True` is the promise that its forward is the one above.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 
 class Stack(nn.Module):
-    """Base class of the built-in models; users' own may simply have the same children."""
+    """Base class of the built-in models; users' own may simply have the same children.
+
+    Attributes:
+        is_chain: the forward is `head(blocks(stem(inputs)))`. A subclass with a forward
+            of its own has to say it again.
+    """
+
+    is_chain: ClassVar[bool] = True
 
     stem: nn.Module
     blocks: nn.ModuleList
@@ -37,3 +50,16 @@ def is_stack(model: nn.Module) -> bool:
     return bool(blocks_of(model)) and all(
         isinstance(getattr(model, part, None), nn.Module) for part in ("stem", "head")
     )
+
+
+def runs_as_chain(model: nn.Module) -> bool:
+    """Whether the model's forward is promised to be `head(blocks(stem(inputs)))`.
+
+    A promise counts for the forward of the class that gives it, not for one that overrides it.
+    """
+    for namespace in (vars(model), *map(vars, type(model).__mro__)):
+        if "is_chain" in namespace:
+            return bool(namespace["is_chain"])
+        if "forward" in namespace:
+            return False
+    return False

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
 from components.errors import ConfigError
-from components.model.stack import blocks_of, is_stack
+from components.model.stack import blocks_of, is_stack, runs_as_chain
 from components.objective import Objective
 from components.parallel.base import (
     Cell,
@@ -71,6 +71,14 @@ class Pipeline(Parallel):
                 f"parallel=pipeline cuts a model into stages, and {type(cell.model).__name__} "
                 "does not say where: it needs the children stem, blocks (an nn.ModuleList) and "
                 "head, called in this order. Give the model these, or take parallel=fsdp."
+            )
+        if not runs_as_chain(cell.model):
+            raise ConfigError(
+                "parallel=pipeline calls a model's stem, blocks and head in turn, never "
+                f"its forward, and {type(cell.model).__name__} has a forward of its own, which may "
+                "do something else. Subclass components.model.stack.Stack without overriding "
+                "forward, or set `is_chain = True` in the class if its forward is "
+                "head(blocks(stem(x))). Nearest: parallel=fsdp."
             )
         outside = [
             name for name, _ in cell.model.named_parameters() if name.split(".")[0] not in PARTS

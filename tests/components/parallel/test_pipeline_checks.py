@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from components.errors import ConfigError
 from components.parallel.base import Cell
@@ -57,6 +57,44 @@ def test_more_stages_than_blocks_is_refused() -> None:
 def test_a_model_that_is_no_stack_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"Linear.*stem, blocks .* head"):
         Pipeline().check(cell(nn.Linear(2, 2), 2))
+
+
+class Around(Tiny):
+    """A residual around all blocks: not what a pipeline computes."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.stem(inputs)
+        around = hidden
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(hidden + around)
+
+
+class Promised(Around):
+    is_chain = True
+
+
+class Broken(Promised):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return 2 * super().forward(inputs)
+
+
+@pytest.mark.parametrize("kind", [Around, Broken])
+def test_a_forward_of_its_own_is_refused(kind: type[Tiny]) -> None:
+    cure = rf"parallel=pipeline .*{kind.__name__} .*Stack.*is_chain = True.*parallel=fsdp"
+    with pytest.raises(ConfigError, match=cure):
+        Pipeline().check(cell(kind(blocks=2), 2))
+
+
+def test_a_forward_put_on_the_instance_is_refused() -> None:
+    model = Tiny(blocks=2)
+    model.forward = lambda inputs: 2 * Tiny.forward(model, inputs)  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match="forward of its own"):
+        Pipeline().check(cell(model, 2))
+
+
+def test_a_promised_chain_passes() -> None:
+    Pipeline().check(cell(Promised(blocks=2), 2))
 
 
 def test_parameters_outside_the_stack_are_refused() -> None:
