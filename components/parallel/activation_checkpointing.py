@@ -50,7 +50,8 @@ def checkpoint_blocks(model: nn.Module, mode: Mode) -> None:
             f"{type(model).__name__} declares none. Give it an nn.ModuleList named `blocks`, "
             "or set activation_checkpointing=none."
         )
-    for block in blocks:
+    # A block in the list twice is one block that runs twice.
+    for block in dict.fromkeys(blocks):
         # A subclass, not a function put on the instance: a replica or a deep copy of the block
         # then runs on its own parameters. Call hooks (sharding, casts) stay outside.
         cls = type(block)

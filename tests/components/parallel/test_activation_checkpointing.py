@@ -137,6 +137,17 @@ def test_evaluation_is_the_same(mode: Any) -> None:
         assert torch.equal(plain(TOKENS), recomputed(TOKENS))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_block_that_is_listed_twice_runs_twice(mode: Any) -> None:
+    plain, recomputed = gpt(), gpt()
+    for model in (plain, recomputed):
+        model.blocks[1] = model.blocks[0]
+    checkpoint_blocks(recomputed, mode)
+    expected, found = train_once(plain, TOKENS), train_once(recomputed, TOKENS)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
 def test_a_model_without_blocks_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"activation_checkpointing=non_reentrant .* Linear"):
         checkpoint_blocks(nn.Linear(2, 2), "non_reentrant")
