@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from typing import Literal
 
 from components.errors import ConfigError
@@ -66,6 +67,17 @@ class Cluster:
             value = getattr(self, key)
             if value != "auto" and value <= 0:
                 raise ConfigError(f"cluster.{key}={value} must be above 0.")
+        if isinstance(self.peak_flops, (int, float)) and not self.peak_flops > 0:
+            raise ConfigError(
+                f"cluster.peak_flops={self.peak_flops} must be above 0, in FLOP/s of one device; "
+                "cluster.peak_flops=null leaves MFU out."
+            )
+        names = [name for _, name in socket.if_nameindex()]
+        if self.interface is not None and self.interface not in names:
+            raise ConfigError(
+                f"cluster.interface={self.interface} is not on this machine. "
+                f"It has {', '.join(names)}; null takes the one that reaches the other nodes."
+            )
         if not 0 <= self.node_rank < self.nnodes:
             raise ConfigError(
                 f"cluster.node_rank={self.node_rank} is not one of the {self.nnodes} nodes: "

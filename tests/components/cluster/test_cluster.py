@@ -27,13 +27,13 @@ def test_cores_are_shared_out() -> None:
 
 def test_nccl_settings_and_interface_become_variables() -> None:
     cluster = Cluster(
-        device="cpu", interface="eth1", nccl={"debug": "INFO", "ib_disable": True, "algo": None}
+        device="cpu", interface="lo", nccl={"debug": "INFO", "ib_disable": True, "algo": None}
     )
-    assert cluster.environment("lo") == {
+    assert cluster.environment("eth1") == {
         "NCCL_DEBUG": "INFO",
         "NCCL_IB_DISABLE": "1",
-        "GLOO_SOCKET_IFNAME": "eth1",
-        "NCCL_SOCKET_IFNAME": "eth1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "lo",
     }
     assert Cluster(device="cpu").environment(None) == {}
     assert Cluster(device="cpu").environment("lo")["GLOO_SOCKET_IFNAME"] == "lo"
@@ -47,6 +47,8 @@ def test_nccl_settings_and_interface_become_variables() -> None:
         ({"nnodes": 2}, ["cluster.rdzv_endpoint", "cluster.nnodes=2", "host:port"]),
         ({"nnodes": 2, "rdzv_endpoint": "node0"}, ["cluster.rdzv_endpoint=node0", "host:port"]),
         ({"backend": "nccl", "device": "cpu"}, ["cluster.backend=nccl", "cluster.backend=gloo"]),
+        ({"interface": "ib7"}, ["cluster.interface=ib7", "lo"]),
+        ({"peak_flops": 0.0}, ["cluster.peak_flops=0.0", "above 0", "cluster.peak_flops=null"]),
         ({"timeout_s": -1.0}, ["cluster.timeout_s=-1.0"]),
     ],
 )

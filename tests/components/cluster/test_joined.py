@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.cluster.joined import first_host, joined
+from components.errors import ConfigError
 
 
 def test_nobody_started_it() -> None:
@@ -81,3 +82,36 @@ def test_a_single_task_is_no_gang() -> None:
 )
 def test_first_host(nodelist: str, host: str) -> None:
     assert first_host(nodelist) == host
+
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "node0", "MASTER_PORT": "29501"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({**TORCHRUN, "WORLD_SIZE": "x"}, ["WORLD_SIZE=x"]),
+        ({**TORCHRUN, "RANK": "2"}, ["RANK=2", "WORLD_SIZE=2"]),
+        ({**TORCHRUN, "MASTER_PORT": "http"}, ["MASTER_PORT=http"]),
+        ({**TORCHRUN, "LOCAL_WORLD_SIZE": "0"}, ["LOCAL_WORLD_SIZE=0", "1 or more"]),
+        ({k: v for k, v in TORCHRUN.items() if k != "MASTER_PORT"}, ["MASTER_PORT is missing"]),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, ["WORLD_SIZE=2", "MASTER_ADDR, MASTER_PORT"]),
+        ({"WORLD_SIZE": "two"}, ["WORLD_SIZE=two"]),
+        ({**SRUN, "SLURM_NTASKS": "x"}, ["SLURM_NTASKS=x"]),
+        ({**SRUN, "SLURM_PROCID": "8"}, ["SLURM_PROCID=8", "SLURM_NTASKS=8"]),
+    ],
+)
+def test_a_broken_environment_is_refused(environ: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        joined(environ)
+    assert all(word in str(refusal.value) for word in words)
+
+
+def test_a_gang_s_variables_that_a_job_script_exports_give_way_to_srun() -> None:
+    gang = joined({**SRUN, "WORLD_SIZE": "8", "MASTER_ADDR": "gpu03", "MASTER_PORT": "29501"})
+    assert gang is not None
+    assert gang.launcher == "srun"
+
+
+def test_one_process_by_itself_may_have_a_world_of_one() -> None:
+    assert joined({"WORLD_SIZE": "1"}) is None
