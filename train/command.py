@@ -15,6 +15,7 @@ from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
 from train import hydra_api, status, sweep
 from train.command_line import compose_jobs, parse
+from train.groups import check_groups
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 130 interrupted."""
-    gang = joined()
     unfailing_streams()
+    try:
+        gang = joined()
+    except ConfigError as refusal:
+        sys.exit(refused(refusal))
     if gang is not None:
         sys.exit(in_gang(gang))
     raise_interrupts()
@@ -71,6 +75,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
     sweep.refuse_in_gang(line, gang)
     jobs = compose_jobs(line)
     sweep.refuse_over_nodes(line, jobs)
+    check_groups(jobs)
     check_jobs(jobs)
     dry_run = any(job.config.dry_run for job in jobs)
 

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from train.config_tree import full_keys, key_exists
+from train.groups import REQUIRED
 from train.hydra_api import Composer, Override, OverrideParseException
 from train.nearest import hint, nearest
 
@@ -120,7 +121,7 @@ def _wrong_option(composer: Composer, override: Override, multirun: bool) -> lis
     else:
         value = override.value()
         if value is None:
-            return [f"{group}=null: to leave a group out, write ~{group} instead."]
+            return [_left_out(composer, group)]
         values = [str(v) for v in value] if isinstance(value, list) else [str(value)]
     options = composer.options(group)
     return [
@@ -129,6 +130,13 @@ def _wrong_option(composer: Composer, override: Override, multirun: bool) -> lis
         for value in values
         if value not in options and not composer.has_option(group, value)
     ]
+
+
+def _left_out(composer: Composer, group: str) -> str:
+    if group not in REQUIRED:
+        return f"{group}=null: to leave a group out, write ~{group} instead."
+    options = ", ".join(composer.options(group))
+    return f"{group}=null: a run needs a choice of {group}. The options are {options}."
 
 
 def _wrong_value(

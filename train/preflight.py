@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,9 +14,12 @@ from typing import Any
 import torch
 from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
+from components.data.base import Data
 from components.errors import ConfigError
 from components.logger.base import Logger
 from components.objective import Objective, objective_of
@@ -22,7 +28,22 @@ from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
+from train.locate import message
 from train.targets import build
+
+SCHEDULED = 10_000
+"""Steps of the schedule tried in advance, at the most: some 20 microseconds each."""
+
+MISUSE = (
+    ValueError,
+    TypeError,
+    RuntimeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+)
+"""What torch raises for settings that an optimizer or a scheduler cannot have."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +118,16 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     Raises:
         ConfigError: for the first thing that cannot be.
     """
-    cluster: Cluster = build(config.cluster, "cluster")
-    precision: Precision = build(config.precision, "precision")
-    parallel: Parallel = build(config.parallel, "parallel")
-    build(config.data, "data")
-    build(config.checkpoint, "checkpoint")
+    cluster: Cluster = _of_kind(Cluster, config.cluster, "cluster")
+    precision: Precision = _of_kind(Precision, config.precision, "precision")
+    parallel: Parallel = _of_kind(Parallel, config.parallel, "parallel")
+    _of_kind(Data, config.data, "data")
+    checkpoint = build(config.checkpoint, "checkpoint")
+    _must_have(checkpoint, ("finish",), config.checkpoint, "checkpoint")
     loggers = build_loggers(config)
     model = _on_meta(config)
     refuse_half_parameters(model, precision)
-    _check_optimizer(config, model)
+    _check_optimizer(config, model, cluster.device_type())
 
     cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)
     device = cluster.device_type()
@@ -165,7 +187,7 @@ def _preload(config: DictConfig, loggers: list[Logger]) -> tuple[str, ...]:
 def build_loggers(config: DictConfig) -> list[Logger]:
     """The sinks that the `logger` group names."""
     nodes = {name: node for name, node in config.logger.items() if node is not None}
-    return [build(node, f"logger.{name}") for name, node in nodes.items()]
+    return [_of_kind(Logger, node, f"logger.{name}") for name, node in nodes.items()]
 
 
 def build_objective(config: DictConfig, model: nn.Module) -> Objective:
@@ -174,25 +196,54 @@ def build_objective(config: DictConfig, model: nn.Module) -> Objective:
     if node is None:
         return objective_of(model)
     chosen: Objective = build(node, "objective")
+    _must_have(chosen, ("count", "loss_sum", "metrics"), node, "objective")
     return chosen
+
+
+def _of_kind(kind: type, node: DictConfig, key: str) -> Any:
+    made = build(node, key)
+    if not isinstance(made, kind):
+        raise _wrong_kind(made, node, key, f"{kind.__module__}.{kind.__qualname__}")
+    return made
+
+
+def _must_have(made: object, methods: tuple[str, ...], node: DictConfig, key: str) -> None:
+    """As `_of_kind`, for what is known by its methods and not by a base class."""
+    absent = [name for name in methods if not callable(getattr(made, name, None))]
+    if absent:
+        raise _wrong_kind(made, node, key, f"class with {', '.join(methods)}")
+
+
+def _wrong_kind(made: object, node: DictConfig, key: str, wanted: str) -> ConfigError:
+    role = "logger" if key.startswith("logger.") else key
+    return ConfigError(
+        f"{key}._target_={node._target_} gives a {type(made).__name__}; "
+        f"{'an' if role[0] in 'aeiou' else 'a'} {role} is a {wanted}."
+    )
 
 
 def _on_meta(config: DictConfig) -> nn.Module:
     """The model without data: its shapes, dtypes and blocks, at no cost in memory."""
     with torch.device("meta"):
-        model = build(config.model, "model")
-    if not isinstance(model, nn.Module):
+        model: nn.Module = _of_kind(nn.Module, config.model, "model")
+    lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
+    if lazy:
         raise ConfigError(
-            f"model._target_={config.model._target_} gives a {type(model).__name__}; "
-            "a model is a torch.nn.Module."
+            f"model._target_={config.model._target_} has parameters without a shape "
+            f"({', '.join(lazy[:3])}), as torch's lazy modules do until their first forward. "
+            "Give the modules their sizes: nn.Linear(in_features, ...), not nn.LazyLinear(...)."
         )
     build_objective(config, model)
     checkpoint_blocks(model, config.activation_checkpointing)
     return model
 
 
-def _check_optimizer(config: DictConfig, model: nn.Module) -> None:
-    """Let the optimizer and the scheduler refuse their settings on a stand-in for the model."""
+def _check_optimizer(config: DictConfig, model: nn.Module, device: str) -> None:
+    """Let the optimizer and the scheduler refuse their settings on a stand-in for the model.
+
+    Some settings are found wrong by the first steps only (an optimizer that wants a closure),
+    some by the last ones (a schedule that is shorter than the run): both are taken.
+    """
     named = [
         (name, nn.Parameter(torch.zeros([1] * p.dim()), requires_grad=p.requires_grad))
         for name, p in model.named_parameters()
@@ -200,15 +251,37 @@ def _check_optimizer(config: DictConfig, model: nn.Module) -> None:
     factory = build(config.optimizer, "optimizer")
     optimizer = _refusing(partial(build_optimizer, factory, named), "optimizer", config.optimizer)
     schedule = build(config.scheduler, "scheduler")
-    _refusing(partial(schedule, optimizer), "scheduler", config.scheduler)
+    scheduler = _refusing(partial(schedule, optimizer), "scheduler", config.scheduler)
+    for _, parameter in named:
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if _steps_anywhere(optimizer, device):
+            _refusing(partial(_repeat, optimizer.step, 3), "optimizer", config.optimizer)
+        steps = min(config.steps, SCHEDULED)
+        _refusing(partial(_repeat, scheduler.step, steps), "scheduler", config.scheduler)
+
+
+def _steps_anywhere(optimizer: Optimizer, device: str) -> bool:
+    """Whether the stand-in, which lives on the CPU, tells anything about steps on `device`."""
+    if device == "cpu":
+        return True
+    own = type(optimizer).__module__.startswith("torch.optim.")
+    return own and not any(group.get("capturable") for group in optimizer.param_groups)
+
+
+def _repeat(step: Callable[[], Any], times: int) -> None:
+    for _ in range(times):
+        step()
 
 
 def _refusing(make: Any, key: str, node: DictConfig) -> Any:
     try:
         return make()
-    except (ValueError, TypeError, RuntimeError) as error:
+    except MISUSE as error:
         raise ConfigError(
-            f"{key}._target_={node._target_} refuses its settings: {error}"
+            f"{key}._target_={node._target_} refuses its settings: {message(error)}"
         ) from error
 
 
@@ -257,8 +330,16 @@ def _with_nodes(cluster: Cluster, config: DictConfig, joined: Joined) -> Cluster
 
 
 def _check_disk(folder: Path, parameters: int) -> None:
-    """The final weights, at least, must fit."""
+    """The folder must take files and, at least, the final weights must fit."""
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"hydra.run.dir={folder}: nothing can be written in {existing} ({error.strerror}). "
+            "Set hydra.run.dir to a folder of yours."
+        ) from error
     free, needed = shutil.disk_usage(existing).free, 4 * parameters
     if free < needed:
         raise ConfigError(

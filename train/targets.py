@@ -73,11 +73,11 @@ def build(node: DictConfig, key: str, **kwargs: Any) -> Any:
         if node.get("_partial_", False):
             return functools.partial(factory, **kwargs)
         return factory(**kwargs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a constructor that exits has not built anything
         raise _config_error(error, node, key) from error
 
 
-def _config_error(error: Exception, node: DictConfig, key: str) -> ConfigError:
+def _config_error(error: BaseException, node: DictConfig, key: str) -> ConfigError:
     at, target = key, node.get("_target_")
     cause: BaseException = error
     while isinstance(cause, InstantiationException) and cause.__cause__ is not None:
