@@ -220,7 +220,7 @@ class Pipeline(Parallel):
         """What passes this stage's ends; found out once for each shape of micro-batch."""
         key = (batch.inputs.shape, batch.inputs.dtype)
         if key not in self._boundaries:
-            self._boundaries[key] = find_boundary(self.stage, self.ranks, batch.inputs)
+            self._boundaries[key] = find_boundary(self.stage, self.ranks, batch.inputs, self.rest)
         return self._boundaries[key]
 
     def _schedule(self, count: int, boundary: Boundary) -> Any:

@@ -16,7 +16,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from components.cluster.ranks import Ranks
+from components.errors import ConfigError
 from components.model.stack import blocks_of
+from components.parallel.outputs import checked_outputs
 
 PARTS = ("stem", "blocks", "head")
 
@@ -71,6 +73,8 @@ class Stage(nn.Module):
                 hidden = block(hidden)
             if self.head is not None:
                 hidden = self.head(hidden)
+        if not torch.is_tensor(hidden):
+            return hidden  # for `find_boundary` to refuse
         # Only contiguous tensors can be sent.
         return hidden.contiguous()
 
@@ -123,12 +127,16 @@ class Boundary:
     leaving: Tensor
 
 
-def find_boundary(stage: Stage, ranks: Ranks, inputs: Tensor) -> Boundary:
+def find_boundary(stage: Stage, ranks: Ranks, inputs: Tensor, model: nn.Module) -> Boundary:
     """Learn shapes, types and whether gradients flow, by one trial forward through all stages.
 
     Call on all ranks. `inputs`: (rows, ...) of a micro-batch; only the first stage's is read,
     the others try zeros. In evaluation mode, so that running statistics and random state
-    stay as they are.
+    stay as they are. `model`: the plain one, for messages.
+
+    Raises:
+        ConfigError: when a stage passes on, or the last one returns, something else than a tensor
+            that fits.
     """
     rank, device = ranks.rank, ranks.device
     was_training = stage.training
@@ -140,6 +148,14 @@ def find_boundary(stage: Stage, ranks: Ranks, inputs: Tensor) -> Boundary:
             entering = received.to(device) if rank == 0 else _zeros(received, device)
             with torch.enable_grad():
                 leaving = stage(entering)
+            if rank == ranks.world_size - 1:
+                checked_outputs(leaving, len(inputs), model)
+            elif not torch.is_tensor(leaving):
+                raise ConfigError(
+                    "parallel=pipeline passes one tensor from stage to stage, and a block of "
+                    f"{type(model).__name__} returned a {type(leaving).__name__}. Return the "
+                    "hidden state alone from stem and blocks, or take parallel=fsdp."
+                )
             sent = [(leaving.shape, leaving.dtype, leaving.requires_grad)]
         dist.broadcast_object_list(sent, src=turn)
         assert sent[0] is not None

@@ -27,6 +27,7 @@ from components.parallel.base import (
     merge_over_ranks,
     refuse_half_parameters,
 )
+from components.parallel.outputs import checked_outputs
 from components.parallel.tally import Tally
 from components.parallel.update import Shared, Update
 from components.precision import Precision
@@ -94,7 +95,7 @@ class TorchStrategy(Parallel):
         """The valid rows' outputs, as fp32, and targets."""
         with self.autocast:
             outputs = self.module(batch.inputs)
-        outputs = outputs.float()
+        outputs = checked_outputs(outputs, batch.rows, self.plain).float()
         if batch.valid == batch.rows:
             return outputs, batch.targets
         return outputs[: batch.valid], batch.targets[: batch.valid]
