@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from components.data.batch import Batch
 from components.errors import ConfigError
 from components.parallel.base import Cell
+from components.parallel.parameters import refuse_sparse_gradients
 from components.parallel.torch_strategy import TorchStrategy
 from components.precision import Precision
 
@@ -53,8 +55,14 @@ class DDP(TorchStrategy):
         self._steps = 0
 
     def check(self, cell: Cell) -> None:
+        if self.bucket_cap_mb < 1:
+            raise ConfigError(
+                f"parallel.bucket_cap_mb={self.bucket_cap_mb} must be at least 1 MiB: gradients "
+                "are reduced in buckets of this size. Nearest: parallel.bucket_cap_mb=1."
+            )
         if self.comm_hook is not None:
-            self._hook()
+            self._refuse_unfit_hook()
+        refuse_sparse_gradients(cell.model, self.name)
         if self.find_unused_parameters and cell.activation_checkpointing == "reentrant":
             raise ConfigError(
                 "activation_checkpointing=reentrant cannot go with "
@@ -72,6 +80,16 @@ class DDP(TorchStrategy):
             raise ConfigError(
                 f"parallel.comm_hook={self.comm_hook} does not resolve: {error}. Give the dotted "
                 "path of a hook, as in components.parallel.comm_hooks.bf16_compress."
+            ) from error
+
+    def _refuse_unfit_hook(self) -> None:
+        try:
+            inspect.signature(self._hook()).bind("state", "bucket")
+        except TypeError as error:
+            raise ConfigError(
+                f"parallel.comm_hook={self.comm_hook} cannot be called with (state, bucket): "
+                f"{error}. Name a hook of these two arguments, as "
+                "components.parallel.comm_hooks.bf16_compress."
             ) from error
 
     def spread(self, model: nn.Module, precision: Precision) -> nn.Module:

@@ -15,10 +15,14 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
+from components.cluster.ranks import Ranks
 from components.errors import ConfigError
 from components.model.stack import blocks_of
-from components.parallel.base import Cell, NamedParameters, average_buffers
+from components.objective import Objective
+from components.parallel.base import Cell, MakeOptimizer, NamedParameters, average_buffers
+from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import compute_as_autocast
+from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
 from components.parallel.torch_strategy import TorchStrategy
 from components.parallel.update import Shared
 from components.precision import Precision
@@ -54,6 +58,31 @@ class FSDP(TorchStrategy):
                 f"{cell.world_size} (replicas x shards = ranks). Nearest: "
                 f"parallel.replicate={nearest}."
             )
+        if not self.group_mb >= 0:  # nan is neither
+            raise ConfigError(
+                f"parallel.group_mb={self.group_mb} must be a number of MiB, 0 or more: blocks are "
+                "gathered together up to this size. Take 0 to gather each on its own, or 32."
+            )
+        refuse_parameters(
+            cell.model,
+            self.name,
+            lambda p: p.dim() == 0,
+            "are scalars, which have no rows to shard",
+            "Give them one dimension, as in nn.Parameter(torch.ones(1)), or take parallel=ddp.",
+        )
+        refuse_sparse_gradients(cell.model, self.name)
+
+    def prepare(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        make_optimizer: MakeOptimizer,
+        precision: Precision,
+        ranks: Ranks,
+        clip_norm: float | None,
+    ) -> None:
+        super().prepare(model, objective, make_optimizer, precision, ranks, clip_norm)
+        refuse_unless_elementwise(self.optimizer, self.name)
 
     def spread(self, model: nn.Module, precision: Precision) -> nn.Module:
         self.mesh = self._mesh()

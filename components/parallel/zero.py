@@ -35,7 +35,10 @@ from components.parallel.base import (
     merge_over_ranks,
     refuse_half_parameters,
 )
+from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import Autocast, compute_as_autocast
+from components.parallel.outputs import checked_outputs
+from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
 from components.parallel.tally import Tally
 from components.parallel.zero_config import Offload, ZeroOptions, derive
 from components.parallel.zero_extra import check_extra
@@ -108,6 +111,14 @@ class Zero(Parallel):
     def check(self, cell: Cell) -> None:
         check_extra(self.options.extra, cell.precision, self.options.stage)
         check_nvme(self.options)
+        refuse_parameters(
+            cell.model,
+            self.name,
+            lambda p: p.numel() == 0,
+            "have no elements, which DeepSpeed cannot spread",
+            "Leave them out of the model, or take parallel=fsdp.",
+        )
+        refuse_sparse_gradients(cell.model, self.name)
 
     def deepspeed_config(
         self, model: nn.Module, precision: Precision, device: str, clip_norm: float | None
@@ -141,7 +152,9 @@ class Zero(Parallel):
         if precision.mixed:
             compute_as_autocast(model)
             called = Autocast(model, ranks.device.type, precision.compute)
-        self.engine = _initialize(called, make_optimizer(trainable), config, precision, ranks)
+        optimizer = make_optimizer(trainable)
+        refuse_unless_elementwise(optimizer, self.name)
+        self.engine = _initialize(called, optimizer, config, precision, ranks)
         self.engine.optimizer.loss_scaler = self.scale
         # DeepSpeed makes its masters from the half parameters; the run starts from the model's.
         self.masters.attach(self.engine.optimizer)
@@ -192,7 +205,7 @@ class Zero(Parallel):
 
     def _outputs(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The valid rows' outputs, as fp32, and targets."""
-        outputs = self.engine(batch.inputs)
+        outputs = checked_outputs(self.engine(batch.inputs), batch.rows, self.plain)
         return outputs.float()[: batch.valid], batch.targets[: batch.valid]
 
     def _loss_sum(self, batch: Batch) -> Tensor:
