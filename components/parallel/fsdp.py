@@ -95,7 +95,8 @@ class FSDP(TorchStrategy):
             reduce_dtype=torch.float32,
             cast_forward_inputs=False,
         )
-        for group in self._groups(blocks_of(model)):
+        # A block in the list twice is one block that runs twice.
+        for group in self._groups(list(dict.fromkeys(blocks_of(model)))):
             fully_shard(
                 group,
                 mesh=self.mesh,
