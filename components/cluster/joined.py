@@ -95,8 +95,8 @@ def joined(environ: Mapping[str, str] = os.environ) -> Joined | None:
         absent = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in environ]
         raise ConfigError(
             f"WORLD_SIZE={environ['WORLD_SIZE']} in the environment says that a launcher started "
-            f"this process, but {', '.join(absent)} of the same launcher is missing. Set all four "
-            "variables for each process, or unset WORLD_SIZE."
+            f"this process, but it gave no {', '.join(absent)}. Set RANK, WORLD_SIZE, MASTER_ADDR "
+            "and MASTER_PORT for each process, or unset WORLD_SIZE."
         )
     return None
 
