@@ -19,6 +19,25 @@ GRACE_S = 5.0
 """How long a process that has ended may take to disappear."""
 
 
+GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests out that need more GPUs than there are."""
+    needed = {id(item): _gpus_needed(item) for item in items}
+    if not any(needed.values()):
+        return
+    import torch
+
+    there = torch.cuda.device_count()
+    config.hook.pytest_deselected(items=[i for i in items if needed[id(i)] > there])
+    items[:] = [item for item in items if needed[id(item)] <= there]
+
+
+def _gpus_needed(item: pytest.Item) -> int:
+    return max((GPUS_NEEDED.get(mark.name, 0) for mark in item.iter_markers()), default=0)
+
+
 @pytest.fixture(autouse=True)
 def _no_leaks() -> Iterator[None]:
     """Fail a test that leaves a child process, a process group or a changed environment."""
