@@ -89,6 +89,13 @@ class Loop:
                 self._evaluate()
         if self.meter.pending:
             self._record()
+
+    def check_trained(self) -> None:
+        """Refuse to call a run complete that never changed the weights.
+
+        Raises:
+            Diverged: when every step was skipped.
+        """
         if not self.meter.updates:
             raise Diverged(
                 f"none of the {self.step} steps changed the weights: all overflowed in fp16 and "

@@ -93,6 +93,7 @@ def train(
             lower_is_better=getattr(objective, "lower_is_better", ()),
         )
         loop.run()
+        loop.check_trained()
         batches.close()
         checkpoint.finish(folder, parallel, expected)
         recorder.complete(loop)
