@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 from train.annotations import mismatch, written
 from train.config_tree import entries, raw_text
 from train.nearest import hint
-from train.problems import refuse
 
 COMPONENTS = (
     "cluster",
@@ -94,16 +93,6 @@ def check_settings(config: DictConfig) -> list[str]:
         elif name not in COMPONENTS and name != "hydra" and name not in _read(config):
             problems.append(_unread(name, config))
     return problems
-
-
-def read_settings(config: DictConfig) -> Settings:
-    """The settings of a resolved config.
-
-    Raises:
-        ConfigError: listing values of a wrong type or out of range.
-    """
-    refuse(check_settings(config))
-    return Settings(**{key: config[key] for key in KEYS if key in config})
 
 
 def _check_one(key: str, annotation: Any, value: Any) -> list[str]:
