@@ -19,7 +19,7 @@ from train.groups import check_groups
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
-    from train.preflight import Plan
+    from train.run_plan import Plan
 
 # torch is imported by the functions that need it: a mistake on the command line is told sooner.
 

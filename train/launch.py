@@ -27,8 +27,8 @@ from components.errors import ConfigError
 from train import failure, status
 from train.failure import Failure
 from train.files import write_json
-from train.preflight import Plan, as_yaml
 from train.provenance import provenance
+from train.run_plan import Plan, as_yaml
 from train.worker import run_rank
 
 DONE, FAILED, REFUSED = 0, 1, 2

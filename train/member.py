@@ -24,7 +24,7 @@ from components.errors import ConfigError
 from train import failure, status
 from train.failure import Failure
 from train.launch import DONE, FAILED, REFUSED, describe, settle, tell
-from train.preflight import Plan
+from train.run_plan import Plan
 from train.worker import train_in_process
 
 log = logging.getLogger(__name__)

@@ -25,10 +25,10 @@ from components.logger.stream import ConsoleStream
 from components.parallel.base import Parallel
 from components.precision import Precision
 from train.files import read_json, write_json
+from train.kinds import build_loggers
 from train.loop import Loop
 from train.meter import Meter, Scale
 from train.observe import ComputeProbe, effective_dtypes, peak_memory
-from train.preflight import build_loggers
 from train.summary import Summary
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
+from train.kinds import build_objective
 from train.loop import Loop, Progress
-from train.preflight import build_objective
 from train.record import Recorder
 from train.rehearsal import refuse_deaf_patience, rehearse
 from train.seeds import seed_init, seed_rank

@@ -1,0 +1,60 @@
+"""Components built from the config, each held against what its group asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from omegaconf import DictConfig
+from torch import nn
+
+from components.errors import ConfigError
+from components.logger.base import Logger
+from components.objective import Objective, objective_of
+from train.targets import build
+
+
+def build_loggers(config: DictConfig) -> list[Logger]:
+    """The sinks that the `logger` group names."""
+    nodes = {name: node for name, node in config.logger.items() if node is not None}
+    return [build_kind(Logger, node, f"logger.{name}") for name, node in nodes.items()]
+
+
+def build_objective(config: DictConfig, model: nn.Module) -> Objective:
+    """The chosen objective, or the model's own."""
+    node = config.get("objective")
+    if node is None:
+        return objective_of(model)
+    chosen: Objective = build(node, "objective")
+    must_have(chosen, ("count", "loss_sum", "metrics"), node, "objective")
+    return chosen
+
+
+def build_kind(kind: type, node: DictConfig, key: str) -> Any:
+    """What a node describes.
+
+    Raises:
+        ConfigError: when that is not a `kind`.
+    """
+    made = build(node, key)
+    if not isinstance(made, kind):
+        raise _wrong_kind(made, node, key, f"{kind.__module__}.{kind.__qualname__}")
+    return made
+
+
+def must_have(made: object, methods: tuple[str, ...], node: DictConfig, key: str) -> None:
+    """As `build_kind`, for what is known by its methods and not by a base class.
+
+    Raises:
+        ConfigError: naming the methods, when one is missing.
+    """
+    absent = [name for name in methods if not callable(getattr(made, name, None))]
+    if absent:
+        raise _wrong_kind(made, node, key, f"class with {', '.join(methods)}")
+
+
+def _wrong_kind(made: object, node: DictConfig, key: str, wanted: str) -> ConfigError:
+    role = "logger" if key.startswith("logger.") else key
+    return ConfigError(
+        f"{key}._target_={node._target_} gives a {type(made).__name__}; "
+        f"{'an' if role[0] in 'aeiou' else 'a'} {role} is a {wanted}."
+    )

@@ -1,0 +1,74 @@
+"""A run as it will be: what preflight works out, a dry run prints and the ranks read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from components.cluster.cluster import Cluster
+from train import sizes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run as it will be: what `dry_run=true` prints and the workers read.
+
+    Attributes:
+        config: the resolved config with every derived number filled in.
+        cluster: how ranks are started.
+        local_world_size, world_size: ranks on this node, and over all nodes.
+        device, backend: `cpu` or `cuda`, `gloo` or `nccl`.
+        sizes: of one step.
+        parameters: number of the model's parameters, tied ones once.
+        precision, parallel: the words on the command line.
+        preload: modules that ranks need and that are worth importing once, before they fork.
+    """
+
+    config: DictConfig
+    cluster: Cluster
+    local_world_size: int
+    world_size: int
+    device: str
+    backend: str
+    sizes: sizes.Sizes
+    parameters: int
+    precision: str
+    parallel: str
+    preload: tuple[str, ...]
+
+    @property
+    def cell(self) -> dict[str, Any]:
+        """The point of precision x parallel x cluster (nodes x ranks - device) of the run."""
+        return {
+            "precision": self.precision,
+            "parallel": self.parallel,
+            "cluster": f"{self.cluster.nnodes}x{self.local_world_size}-{self.device}",
+            "world_size": self.world_size,
+        }
+
+    def lines(self) -> list[str]:
+        """The plan for a reader, a line for each thing that it fixes."""
+        size, config = self.sizes, self.config
+        ranks = _several(self.world_size, "rank")
+        nodes = _several(self.cluster.nnodes, "node")
+        return [
+            f"cell        precision={self.precision} parallel={self.parallel}",
+            f"ranks       {ranks} on {nodes}, {self.device}, {self.backend}",
+            f"model       {self.parameters:,} parameters, float32 masters, "
+            f"compute {config.precision.compute_dtype}",
+            f"step        global batch {size.global_batch_size} = micro-batch "
+            f"{size.micro_batch_size} x accumulation {size.accumulation} x "
+            f"{size.dp_size} data-parallel",
+            f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
+        ]
+
+
+def _several(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number > 1 else ''}"
+
+
+def as_yaml(plan: Plan) -> str:
+    """The resolved config as the workers read it."""
+    return OmegaConf.to_yaml(plan.config, resolve=True)
