@@ -68,6 +68,8 @@ class Faulty(MLP):
         note: kept, for its length in the run's name.
     """
 
+    is_chain = True  # its faults aside, the forward is the perceptron's
+
     def __init__(
         self,
         in_features: int,
