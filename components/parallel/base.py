@@ -272,6 +272,19 @@ def refuse_half_parameters(model: nn.Module, precision: Precision) -> None:
         )
 
 
+def loss_or_zero(objective: Objective, outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss summed over the valid rows; without any, a zero with a graph.
+
+    A rank whose rows are all padding still runs backward, which takes part in every collective.
+    """
+    return objective.loss_sum(outputs, targets) if len(targets) else outputs.sum()
+
+
+def optimizer_tensors(optimizer: Optimizer) -> list[Tensor]:
+    """All tensors of an optimizer's state."""
+    return [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
+
+
 def merge_over_ranks(sums: Sums) -> Sums:
     """All ranks' sums by name. Names need not agree: a rank without one adds nothing to it."""
     if not dist.is_initialized() or dist.get_world_size() == 1:

@@ -30,6 +30,7 @@ from components.parallel.base import (
     Sums,
     autocast,
     merge_over_ranks,
+    optimizer_tensors,
     refuse_half_parameters,
 )
 from components.parallel.pipeline_stage import (
@@ -41,7 +42,6 @@ from components.parallel.pipeline_stage import (
     weights_of,
 )
 from components.parallel.tally import Tally
-from components.parallel.torch_strategy import optimizer_tensors
 from components.parallel.update import Shared, Update
 from components.precision import Precision
 

@@ -24,7 +24,9 @@ from components.parallel.base import (
     Sums,
     autocast,
     average_buffers,
+    loss_or_zero,
     merge_over_ranks,
+    optimizer_tensors,
     refuse_half_parameters,
 )
 from components.parallel.outputs import checked_outputs
@@ -110,7 +112,7 @@ class TorchStrategy(Parallel):
         for index, batch in enumerate(micro_batches):
             with self.sync(index == last):
                 # Averaging over ranks divides by dp_size; the weight undoes that once.
-                loss = self._loss_sum(batch) * weight
+                loss = loss_or_zero(self.objective, *self.forward(batch)) * weight
                 self.update.scale(loss).backward()
             total = loss.detach() if total is None else total + loss.detach()
         assert total is not None
@@ -120,11 +122,6 @@ class TorchStrategy(Parallel):
         self.gather_gradients()
         norm, applied = self.update.apply()
         return Step(total, norm, applied, self.update.loss_scale)
-
-    def _loss_sum(self, batch: Batch) -> Tensor:
-        outputs, targets = self.forward(batch)
-        # Without a valid row a zero with a graph: backward still takes part in every collective.
-        return self.objective.loss_sum(outputs, targets) if batch.valid else outputs.sum()
 
     def _loss_weight(self, micro_batches: list[Batch]) -> Tensor | float:
         """dp_size / valid targets in the global batch: makes averaged sums a global mean."""
@@ -170,8 +167,3 @@ class TorchStrategy(Parallel):
         # A reducer or communication hook that is dropped after the process group crashes at exit.
         del self.module, self.plain, self.update, self._optimizer, self.named
         gc.collect()
-
-
-def optimizer_tensors(optimizer: Optimizer) -> list[Tensor]:
-    """All tensors of an optimizer's state."""
-    return [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t)]

@@ -32,7 +32,9 @@ from components.parallel.base import (
     Step,
     Sums,
     average_buffers,
+    loss_or_zero,
     merge_over_ranks,
+    optimizer_tensors,
     refuse_half_parameters,
 )
 from components.parallel.elementwise import refuse_unless_elementwise
@@ -175,7 +177,7 @@ class Zero(Parallel):
             # Said before each forward, because a backward of stages 2 and 3 reduces at once
             # and must know whether to add to what is there or to finish the step.
             self.engine.set_gradient_accumulation_boundary(index == len(micro_batches) - 1)
-            loss = self._loss_sum(batch)
+            loss = loss_or_zero(self.objective, *self._outputs(batch))
             self.engine.backward(loss * weight)
             total += loss.detach()
         if not self._gradients:
@@ -208,13 +210,6 @@ class Zero(Parallel):
         outputs = checked_outputs(self.engine(batch.inputs), batch.rows, self.plain)
         return outputs.float()[: batch.valid], batch.targets[: batch.valid]
 
-    def _loss_sum(self, batch: Batch) -> Tensor:
-        outputs, targets = self._outputs(batch)
-        if batch.valid == 0:
-            # A zero with a graph: this rank's backward still takes part in every collective.
-            return outputs.sum()
-        return self.objective.loss_sum(outputs, targets)
-
     @torch.no_grad()
     def evaluate(self, micro_batches: Iterable[Batch]) -> Sums:
         average_buffers(self.plain, self.dp_size)
@@ -233,9 +228,7 @@ class Zero(Parallel):
             params=self.masters.parameters(),
             grads=self._gradients,
             master=self.masters.flat(),
-            optimizer=[
-                t for s in self.optimizer.state.values() for t in s.values() if torch.is_tensor(t)
-            ],
+            optimizer=optimizer_tensors(self.optimizer),
             buffers=list(self.plain.buffers()),
         )
 
