@@ -12,22 +12,37 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.cluster.gang import Exit
+from components.cluster.preemption import Preempted
 from components.errors import ConfigError
 from train import status
 from train.files import read_json, write_json
 
-Kind = Literal["refused", "error", "out_of_memory", "killed", "collective", "stopped"]
+Kind = Literal[
+    "refused",
+    "error",
+    "out_of_memory",
+    "diverged",
+    "killed",
+    "collective",
+    "stopped",
+    "preempted",
+]
 
 GUILT: dict[str, int] = {
     "refused": 0,
     "error": 1,
     "out_of_memory": 1,
+    "diverged": 1,
     "killed": 2,
     # A rank that lost its peers, or was told to end, is a victim of another's failure.
-    "collective": 3,
-    "stopped": 4,
+    "collective": 4,
+    "stopped": 5,
+    "preempted": 6,
 }
 """Which kind of failure explains the others: the lowest comes first, then the earliest."""
+
+ORDERED = 3
+"""The guilt of an order to end everything at once: it explains what ranks say of their peers."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,7 @@ class Failure:
         cause: one line or paragraph for the user.
         traceback_file: relative to the run's folder; None when the process left none.
         step: steps that this rank had taken.
+        ordered: somebody's signal ended all ranks at once.
     """
 
     rank: int | None
@@ -47,6 +63,17 @@ class Failure:
     time: float
     step: int = 0
     traceback_file: str | None = None
+    ordered: bool = False
+
+    @property
+    def guilt(self) -> int:
+        """Of several failures, that with the lowest explains the others."""
+        return ORDERED if self.ordered else GUILT[self.kind]
+
+    @property
+    def victim(self) -> bool:
+        """Whether it comes of something that happened elsewhere."""
+        return self.guilt >= ORDERED
 
 
 def kind_of(error: BaseException) -> Kind:
@@ -54,8 +81,14 @@ def kind_of(error: BaseException) -> Kind:
     import torch
     import torch.distributed as dist
 
+    from train.loop import Diverged
+
     if isinstance(error, ConfigError):
         return "refused"
+    if isinstance(error, Preempted):
+        return "preempted"
+    if isinstance(error, Diverged):
+        return "diverged"
     for link in _chain(error):
         if isinstance(link, torch.OutOfMemoryError | MemoryError):
             return "out_of_memory"
@@ -91,8 +124,9 @@ def record(
     kind = kind_of(error)
     who = "controller" if rank is None else f"rank-{rank}"
     text = "".join(traceback.format_exception(error))
-    file = None if kind == "refused" else f"logs/{who}.traceback.txt"
-    cause = str(error) if kind == "refused" else _cause(error)
+    expected = kind in ("refused", "preempted")
+    file = None if expected else f"logs/{who}.traceback.txt"
+    cause = str(error) if expected else _cause(error)
     failure = Failure(rank, kind, cause + advice, time.time(), step, file)
 
     def write() -> None:
@@ -124,7 +158,9 @@ def of_controller(cause: str) -> Failure:
 
 def in_status(failure: Failure) -> dict[str, Any]:
     """What status.json says of a failure."""
-    return {key: value for key, value in asdict(failure).items() if key != "time"}
+    if failure.kind == "preempted":  # by all ranks alike
+        return {"kind": failure.kind, "cause": failure.cause, "step": failure.step}
+    return {key: value for key, value in asdict(failure).items() if key not in ("time", "ordered")}
 
 
 def stopped_by(folder: Path, rank: int, signum: int) -> Failure:
@@ -151,7 +187,7 @@ def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Fa
 
 def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failure]:
     """Those of `ranks` that said nothing, where all who spoke are victims."""
-    if any(GUILT[failure.kind] < GUILT["collective"] for failure in failures):
+    if not all(failure.victim for failure in failures):
         return []
     silent = sorted({*ranks} - {failure.rank for failure in failures})
     return [
@@ -168,7 +204,7 @@ def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failur
 
 def first(failures: Sequence[Failure]) -> Failure | None:
     """The failure that explains the others; None when there is none."""
-    return min(failures, key=lambda failure: (GUILT[failure.kind], failure.time), default=None)
+    return min(failures, key=lambda failure: (failure.guilt, failure.time), default=None)
 
 
 def in_words(failure: Failure, folder: Path) -> str:

@@ -145,7 +145,9 @@ def _run_gang(
     failures: list[Failure] = []
     preload = (run_rank.__module__, *plan.preload)
     try:
-        exits = launch(ranks, run_rank, (ticket.folder, interface), preload, nodes.lost)
+        exits = launch(
+            ranks, run_rank, (ticket.folder, interface, ticket.attempt), preload, nodes.lost
+        )
     except Lost:
         failures.append(failure.of_controller("the other nodes came to a bad end"))
     except Interrupted as stop:

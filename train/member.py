@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, gang_store, receive
 from components.cluster.joined import Joined
+from components.cluster.preemption import Notice
 from components.cluster.signals import call_on_signal
 from components.errors import ConfigError
 from train import failure, status
@@ -80,7 +81,7 @@ def _take_part(folder: Path, gang: Joined) -> int:
             _end(folder, gang, stopped, 128 + signum)
 
     call_on_signal(told_to_end)
-    own = train_in_process(folder, None, gang)
+    own = train_in_process(folder, None, gang, 1, Notice())
     ending.acquire()  # from here on, one end is being told already
     if own is not None:
         _end(folder, gang, own, REFUSED if own.kind == "refused" else FAILED)
@@ -94,8 +95,7 @@ def _end(folder: Path, gang: Joined, own: Failure, code: int) -> NoReturn:
 
     Not by sys.exit: destructors of a process group whose peers are gone may never return.
     """
-    victim = failure.GUILT[own.kind] >= failure.GUILT["collective"]
-    if victim:
+    if own.victim:
         _within(WORD_S, lambda: not failure.suspects(_told(folder, gang), _neighbours(gang)))
     with suppress(OSError, ValueError):
         if gang.rank == 0:
@@ -103,7 +103,7 @@ def _end(folder: Path, gang: Joined, own: Failure, code: int) -> NoReturn:
                 tell(folder, _first(folder, gang) or own)
             except ConfigError as refusal:
                 print(f"refused: {refusal}", file=sys.stderr)
-        elif victim and not _within(WORD_S + 1, lambda: not status.running(folder)):
+        elif own.victim and not _within(WORD_S + 1, lambda: not status.running(folder)):
             first = _first(folder, gang) or own
             log.error("rank 0 has not told of the end. %s", failure.in_words(first, folder))
             tell(folder, first)

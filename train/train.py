@@ -8,6 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from components.cluster.cluster import Cluster
+from components.cluster.preemption import Notice
 from components.cluster.ranks import Ranks, all_agree, leave
 from components.data.base import Data
 from components.data.loader import eval_batches, train_batches
@@ -30,6 +31,8 @@ def train(
     data: Data,
     console: ConsoleStream,
     progress: Progress,
+    attempt: int,
+    notice: Notice,
 ) -> None:
     """Train on one rank, from seeding to the final weights.
 
@@ -40,6 +43,8 @@ def train(
         data: prepared.
         console: what the user looks at.
         progress: counts this rank's steps for whoever has to tell of its end.
+        attempt: which start of this run it is, from 1; on rank 0, the others need not know.
+        notice: whether this process has been warned that it is to end soon.
     """
     seed_init(config.seed)
     precision = build(config.precision, "precision")

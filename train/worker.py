@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from components.cluster.cluster import Cluster
 from components.cluster.handshake import gang_store
 from components.cluster.joined import Joined
+from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.ranks import join, own_ranks
 from components.logger.rank_logs import RankLogs
 from train import failure
@@ -24,21 +25,28 @@ from train.targets import build
 from train.train import train
 
 
-def run_rank(gang: Joined, folder: str, interface: str | None) -> None:
+def run_rank(gang: Joined, folder: str, interface: str | None, attempt: int) -> None:
     """Entry of a process that our own launcher has started. Ends the process on failure."""
-    if train_in_process(Path(folder), interface, gang) is not None:
+    notice = Notice()
+    notice.install()
+    failed = train_in_process(Path(folder), interface, gang, attempt, notice)
+    if failed is not None:
         # Not sys.exit: destructors of a process group whose peers are gone may never return.
         with suppress(OSError, ValueError):
             sys.stdout.flush()
-        os._exit(1)
+        os._exit(PREEMPTED if failed.kind == "preempted" else 1)
 
 
-def train_in_process(folder: Path, interface: str | None, gang: Joined) -> Failure | None:
+def train_in_process(
+    folder: Path, interface: str | None, gang: Joined, attempt: int, notice: Notice
+) -> Failure | None:
     """Train as one rank; how that failed, which stands in the run's folder too, or None.
 
     Args:
         interface: this node's network interface towards the others; None leaves it open.
         gang: this process's place.
+        attempt: which start of this run it is, from 1.
+        notice: whether this process has been warned that it is to end soon.
     """
     progress = Progress()
     config = DictConfig({})
@@ -59,7 +67,7 @@ def train_in_process(folder: Path, interface: str | None, gang: Joined) -> Failu
         data = build(config.data, "data")
         data.prepare()
         join(cluster, ranks, gang_store(gang, cluster.start_timeout_s))
-        train(config, folder, cluster, ranks, data, logs.console, progress)
+        train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""
         return failure.record(folder, gang.rank, error, progress.step, further)

@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
-from components.cluster.signals import ENDING, ignored
+from components.cluster.signals import HEEDED, ignored
 
 PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", "hydra")
 """What the server imports before the first fork; the first optimizer step needs dynamo."""
@@ -27,8 +27,8 @@ PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", 
 GRACE_S = 3.0
 """After one rank's bad end, the others have so many seconds to notice and close their books."""
 
-KILL_AFTER_S = 4.0
-"""A rank that is told to end and does not is killed after so many seconds."""
+GONE_S = 4.0
+"""How long a killed rank is waited for; only one in the kernel's hands takes longer."""
 
 POLL_S = 0.5
 """How often other nodes are asked how they are."""
@@ -111,7 +111,7 @@ def _start_server(preload: Sequence[str]) -> None:
     multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
     # A Ctrl-C at the terminal and a scheduler's SIGTERM reach every process. It is the
     # controller that acts on them; without the server, it would lose sight of its ranks.
-    with ignored(*ENDING):
+    with ignored(*HEEDED):
         forkserver.ensure_running()
 
 
@@ -133,15 +133,14 @@ def _wait(processes: dict[int, BaseProcess], lost: Callable[[], bool]) -> list[E
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:
-    """End whatever still runs, first by SIGTERM. Bounded."""
-    with ignored(*ENDING):
-        for stop in (BaseProcess.terminate, BaseProcess.kill):
-            deadline = time.monotonic() + KILL_AFTER_S
-            for process in processes:
-                if process.is_alive():
-                    stop(process)
-            for process in processes:
-                process.join(max(0.0, deadline - time.monotonic()))
+    """End whatever still runs: by force, since ranks take SIGTERM for a warning. Bounded."""
+    with ignored(*HEEDED):
+        deadline = time.monotonic() + GONE_S
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+        for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
 
 
 def _enter(worker: Callable[..., None], member: Joined, *args: object) -> None:
@@ -153,10 +152,7 @@ def die_with_controller() -> None:
     """Called in a rank: end this process at once when its controller is gone, however it went.
 
     The pipe that `multiprocessing` keeps to the parent closes even on SIGKILL.
-    Of the signals that the server ignores, only SIGTERM means a rank: by that the
-    controller ends it.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
     assert parent is not None
     sentinel = parent.sentinel

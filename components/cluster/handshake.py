@@ -42,12 +42,14 @@ class Ticket:
         folder: absolute path of the run's folder.
         run_id: names this gang, which another attempt does not share.
         config: the resolved config as YAML, for nodes that do not share a file system.
+        attempt: which start of the run it is, from 1.
         exit_code: what to exit with when there is no run to join; then nothing else holds.
     """
 
     folder: str = ""
     run_id: str = ""
     config: str = ""
+    attempt: int = 1
     exit_code: int | None = None
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""SIGQUIT is left alone: the terminal's way out when all else fails."""
+ENDING = (signal.SIGINT, signal.SIGHUP)
+"""The user's: end at once. SIGQUIT is left alone, the terminal's way out when all else fails."""
+
+WARNING = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""A scheduler's: the end is near."""
+
+HEEDED = (*ENDING, *WARNING)
 
 
 class Interrupted(BaseException):
@@ -26,14 +31,13 @@ class Interrupted(BaseException):
 
 
 def raise_interrupts() -> None:
-    """From now on the first signal of `ENDING` raises Interrupted in the main thread.
+    """From now on the first signal of `HEEDED` raises Interrupted in the main thread.
 
     Later ones are ignored: what is left to do then is bounded, and must be done.
     """
 
     def interrupt(signum: int, frame: object) -> None:
-        for number in ENDING:
-            signal.signal(number, signal.SIG_IGN)
+        ignore(HEEDED)
         raise Interrupted(signum)
 
     for number in _heeded():
@@ -41,7 +45,7 @@ def raise_interrupts() -> None:
 
 
 def call_on_signal(act: Callable[[int], None]) -> None:
-    """From now on a signal of `ENDING` calls `act(signum)` in a thread of its own.
+    """From now on a signal of `HEEDED` calls `act(signum)` in a thread of its own.
 
     A Python handler would have to wait until the main thread comes back from C code,
     and a rank whose peers are gone may never come back from a collective. A second
@@ -61,7 +65,7 @@ def call_on_signal(act: Callable[[int], None]) -> None:
     def watch() -> None:
         while True:
             signum = os.read(reader, 1)[0]
-            if signum in ENDING and _act is not None:
+            if signum in HEEDED and _act is not None:
                 _act(signum)
 
     threading.Thread(target=watch, name="signal-watch", daemon=True).start()
@@ -72,7 +76,13 @@ _act: Callable[[int], None] | None = None
 
 def _heeded() -> Iterator[signal.Signals]:
     # What was ignored at the start stays so: nohup means it, and so does a shell's `&`.
-    return (number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN)
+    return (number for number in HEEDED if signal.getsignal(number) is not signal.SIG_IGN)
+
+
+def ignore(numbers: Iterable[signal.Signals]) -> None:
+    """From now on."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
