@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from components.cluster.joined import Joined, joined
+from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 130 interrupted."""
+    """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 75 preempted, 130 interrupted."""
     unfailing_streams()
     try:
         gang = joined()
@@ -41,7 +42,8 @@ def main() -> None:
     except Interrupted as stop:
         print(f"{stop}", file=sys.stderr)
         sweep.tell()
-        sys.exit(stop.exit_code)
+        # Between two jobs of a sweep, whose folders are all told of already.
+        sys.exit(PREEMPTED if stop.warning and sweep.begun() else stop.exit_code)
 
 
 def in_gang(gang: Joined) -> int:
@@ -80,7 +82,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
     dry_run = any(job.config.dry_run for job in jobs)
 
     if dry_run or not line.multirun:
-        from train.launch import follow_node
+        from train.follow import follow_node
         from train.preflight import preflight
 
         for job in jobs:
@@ -104,12 +106,13 @@ def run_job(config: DictConfig) -> float | None:
     folder, number = hydra_api.current_job()
     in_sweep = number is not None
     gang = joined()
+    notice = Notice()
     if number is not None:
         sweep.started(folder, number)
     try:
         config = hydra_api.resolved(sweep.kept(number, config))
         plan = preflight(config, gang, folder)
-        code = _lead(plan, folder, gang)
+        code = _lead(plan, folder, gang, notice)
     except ConfigError as refusal:
         # Not raised on: Hydra would take it for a crash of the job.
         if gang is not None:
@@ -119,14 +122,17 @@ def run_job(config: DictConfig) -> float | None:
         if in_sweep:
             sweep.refused(folder, refusal)
         code = refused(refusal)
+    if in_sweep and (code == PREEMPTED or notice.asked):
+        sweep.tell()
+        sys.exit(PREEMPTED)
     return sweep.objective(folder) if in_sweep else sys.exit(code)
 
 
-def _lead(plan: Plan, folder: Path, gang: Joined | None) -> int:
+def _lead(plan: Plan, folder: Path, gang: Joined | None, notice: Notice) -> int:
     if gang is not None:
         from train.member import lead_gang
 
         return lead_gang(plan, folder, gang)
     from train.launch import lead
 
-    return lead(plan, folder)
+    return lead(plan, folder, notice)

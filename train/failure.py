@@ -71,6 +71,11 @@ class Failure:
         return ORDERED if self.ordered else GUILT[self.kind]
 
     @property
+    def agreed(self) -> bool:
+        """Whether all ranks have saved and end together."""
+        return self.kind == "preempted" and not self.ordered
+
+    @property
     def victim(self) -> bool:
         """Whether it comes of something that happened elsewhere."""
         return self.guilt >= ORDERED
@@ -156,6 +161,11 @@ def of_controller(cause: str) -> Failure:
     return Failure(None, "stopped", cause, time.time())
 
 
+def killed(cause: str) -> Failure:
+    """An end without a word, of no rank in particular."""
+    return Failure(None, "killed", cause, time.time())
+
+
 def in_status(failure: Failure) -> dict[str, Any]:
     """What status.json says of a failure."""
     if failure.kind == "preempted":  # by all ranks alike
@@ -163,15 +173,12 @@ def in_status(failure: Failure) -> dict[str, Any]:
     return {key: value for key, value in asdict(failure).items() if key not in ("time", "ordered")}
 
 
-def stopped_by(folder: Path, rank: int, signum: int) -> Failure:
-    """Record that a signal told this rank to end."""
-    cause = f"stopped by {signal.Signals(signum).name}"
-    failure = Failure(rank, "stopped", cause, time.time())
+def write_down(folder: Path, failure: Failure) -> None:
+    """Leave word of a rank's end in the run's folder. Never raises."""
     try:
-        write_json(folder / "logs" / f"rank-{rank}.failure.json", asdict(failure))
+        write_json(folder / "logs" / f"rank-{failure.rank}.failure.json", asdict(failure))
     except OSError as error:
-        print(f"{cause}, and it cannot be written down: {error}", file=sys.stderr)
-    return failure
+        print(f"{failure.cause}, and it cannot be written down: {error}", file=sys.stderr)
 
 
 def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Failure]:
@@ -207,11 +214,17 @@ def first(failures: Sequence[Failure]) -> Failure | None:
     return min(failures, key=lambda failure: (failure.guilt, failure.time), default=None)
 
 
+def headline(failure: Failure) -> str:
+    """A failure for the console, without where to read on."""
+    preempted = failure.kind == "preempted"
+    who = "the run" if failure.rank is None or preempted else f"rank {failure.rank}"
+    when = f" after {failure.step} step{'s' if failure.step != 1 else ''}" if failure.step else ""
+    return f"{who} {'was preempted' if preempted else 'failed'}{when}: {failure.cause}"
+
+
 def in_words(failure: Failure, folder: Path) -> str:
     """A failure for the console."""
-    who = "the run" if failure.rank is None else f"rank {failure.rank}"
-    when = f" after {failure.step} step{'s' if failure.step != 1 else ''}" if failure.step else ""
-    lines = [f"{who} failed{when}: {failure.cause}"]
+    lines = [headline(failure)]
     if failure.traceback_file:
         lines.append(f"its traceback: {folder / failure.traceback_file}")
     return "\n".join([*lines, f"the run's folder: {folder}"])
@@ -219,8 +232,6 @@ def in_words(failure: Failure, folder: Path) -> str:
 
 def _silent(end: Exit) -> Failure:
     log = f"its last words are in logs/rank-{end.rank}.log"
-    if end.code == -signal.SIGTERM:
-        return Failure(end.rank, "stopped", f"stopped by SIGTERM; {log}", end.seen)
     if end.code < 0:
         name = signal.Signals(-end.code).name
         hint = " (out of memory? the kernel kills so)" if name == "SIGKILL" else ""

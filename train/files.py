@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Replace `path` by `value` as strict JSON in one move: a reader never sees half a file."""
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` in one move: a reader never sees half a file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
+    temporary.write_text(text)
     os.replace(temporary, path)
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Replace `path` by `value` as strict JSON in one move."""
+    write_text(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,23 +9,38 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, gang_store, receive
+from omegaconf import OmegaConf
+
+from components.cluster.handshake import (
+    NoTicket,
+    Ticket,
+    all_heard,
+    announce,
+    earlier_ticket,
+    gang_store,
+    receive,
+)
 from components.cluster.joined import Joined
-from components.cluster.preemption import Notice
-from components.cluster.signals import call_on_signal
+from components.cluster.preemption import PREEMPTED, Notice
+from components.cluster.signals import WARNING, call_on_signal
 from components.errors import ConfigError
-from train import failure, status
+from train import failure, orders, past, status
+from train.attempts import describe, show
 from train.failure import Failure
-from train.launch import DONE, FAILED, REFUSED, describe, settle, tell
+from train.follow import settle
+from train.launch import DONE, FAILED, exit_code, tell
 from train.run_plan import Plan
+from train.targets import build
 from train.worker import train_in_process
 
 log = logging.getLogger(__name__)
@@ -33,23 +48,41 @@ log = logging.getLogger(__name__)
 JOIN_TIMEOUT_S = 300.0
 """How long a rank waits to be told its run."""
 
+TORCHRUN_S = 25.0
+"""torchrun kills its ranks 30 s after it has passed a signal on: by then the end must be told."""
+
 WORD_S = 2.0
 """How long a rank that lost its peers waits for the one that failed to say why."""
 
 
-def lead_gang(plan: Plan, folder: Path, gang: Joined) -> int:
-    """Rank 0: claim the folder, tell the others of it, and train. Returns only when all is well.
+def earlier_folder(gang: Joined) -> Path | None:
+    """The folder in which torchrun's last gang ran, when this one has been started in its place."""
+    try:
+        ticket = earlier_ticket(gang, JOIN_TIMEOUT_S)
+    except NoTicket:
+        return None
+    return Path(ticket.folder) if ticket is not None and ticket.exit_code is None else None
+
+
+def lead_gang(plan: Plan, folder: Path, gang: Joined, again: bool = False) -> int:
+    """Rank 0: take the folder, tell the others of it, and train. Returns only when all is well.
+
+    Args:
+        again: the folder holds earlier attempts, which this one continues.
 
     Raises:
-        ConfigError: when the folder already holds a run.
+        ConfigError: when another run or process has the folder.
     """
-    status.claim(folder)
+    attempt = status.reopen(folder) if again else status.claim(folder)
+    member = Member(folder, gang, attempt, plan.cluster.preempt_grace_s)
+    member.listen()
     try:
-        ticket = describe(plan, folder)
+        show(plan, folder)
+        ticket = describe(plan, folder, attempt)
         announce(gang_store(gang, JOIN_TIMEOUT_S), ticket)
     except Exception as error:
-        return tell(folder, failure.record(folder, None, error))
-    return _take_part(folder, gang)
+        return tell(folder, failure.record(folder, None, error), attempt)
+    return member.take_part()
 
 
 def follow_rank(gang: Joined) -> int:
@@ -60,7 +93,16 @@ def follow_rank(gang: Joined) -> int:
     except NoTicket as error:
         print(f"rank {gang.rank}: {error}", file=sys.stderr)
         return FAILED
-    return _take_part(settle(ticket), gang) if ticket.exit_code is None else ticket.exit_code
+    if ticket.exit_code is not None:
+        return ticket.exit_code
+    config = OmegaConf.create(ticket.config)
+    grace_s: float = build(config.cluster, "cluster").preempt_grace_s
+    folder = settle(ticket)
+    if ticket.attempt > 1:
+        past.put_aside(folder, ticket.attempt - 1, [gang.rank])
+    member = Member(folder, gang, ticket.attempt, grace_s)
+    member.listen()
+    return member.take_part()
 
 
 def dismiss(gang: Joined, exit_code: int) -> None:
@@ -72,58 +114,105 @@ def dismiss(gang: Joined, exit_code: int) -> None:
             all_heard(store, gang.world_size - 1, JOIN_TIMEOUT_S)
 
 
-def _take_part(folder: Path, gang: Joined) -> int:
-    ending = threading.Lock()
+@dataclass
+class Member:
+    """A rank that trains, and tells of its end.
 
-    def told_to_end(signum: int) -> None:
-        if ending.acquire(blocking=False):
-            stopped = failure.stopped_by(folder, gang.rank, signum)
-            _end(folder, gang, stopped, 128 + signum)
-
-    call_on_signal(told_to_end)
-    own = train_in_process(folder, None, gang, 1, Notice())
-    ending.acquire()  # from here on, one end is being told already
-    if own is not None:
-        _end(folder, gang, own, REFUSED if own.kind == "refused" else FAILED)
-    if gang.rank == 0:
-        status.finish(folder, "completed")
-    return DONE
-
-
-def _end(folder: Path, gang: Joined, own: Failure, code: int) -> NoReturn:
-    """Tell how the run failed if that is for this rank to do, and end the process.
-
-    Not by sys.exit: destructors of a process group whose peers are gone may never return.
+    Attributes:
+        folder: the run's.
+        gang: this process's place.
+        attempt: which start of the run it is.
+        grace_s: how long it has to save and end after a warning.
     """
-    if own.victim:
-        _within(WORD_S, lambda: not failure.suspects(_told(folder, gang), _neighbours(gang)))
-    with suppress(OSError, ValueError):
-        if gang.rank == 0:
-            try:
-                tell(folder, _first(folder, gang) or own)
-            except ConfigError as refusal:
-                print(f"refused: {refusal}", file=sys.stderr)
-        elif own.victim and not _within(WORD_S + 1, lambda: not status.running(folder)):
-            first = _first(folder, gang) or own
-            log.error("rank 0 has not told of the end. %s", failure.in_words(first, folder))
-            tell(folder, first)
-        sys.stdout.flush()
-    os._exit(code)
 
+    folder: Path
+    gang: Joined
+    attempt: int
+    grace_s: float
+    _notice: Notice = field(default_factory=Notice)
+    _ending: threading.Lock = field(default_factory=threading.Lock)
 
-def _first(folder: Path, gang: Joined) -> Failure | None:
-    failures = _told(folder, gang)
-    return failure.first([*failures, *failure.suspects(failures, _neighbours(gang))])
+    def listen(self) -> None:
+        """Heed signals, in place of whoever did before."""
+        call_on_signal(self._signalled)
 
+    def take_part(self) -> int:
+        """Train. Ends the process unless all is well; then the exit code."""
+        own = train_in_process(self.folder, None, self.gang, self.attempt, self._notice)
+        self._ending.acquire()  # from here on, one end is being told already
+        if own is not None:
+            self._end(own, exit_code(own), wait=own.victim and not own.agreed)
+        if self.gang.rank == 0:
+            status.finish(self.folder, "completed", attempt=self.attempt)
+        return DONE
 
-def _told(folder: Path, gang: Joined) -> list[Failure]:
-    return failure.told(folder, range(gang.world_size), [])
+    def _signalled(self, signum: int) -> None:
+        """In a thread of its own: note a warning, or end."""
+        rank = self.gang.rank
+        if signum not in WARNING:
+            self._stop(orders.at_once(signum, self._notice, rank), 128 + signum, wait=True)
+        elif any(not one.agreed for one in self._told()):
+            # No scheduler's warning: torchrun ends the peers of a rank that has failed.
+            cause = f"stopped by {signal.Signals(signum).name}"
+            own = Failure(rank, "stopped", cause, time.time())
+            self._stop(own, 128 + signum, wait=True)
+        elif self._notice.asked is None:
+            self._notice.warn(signum)
+            threading.Thread(target=self._await, name="grace", daemon=True).start()
+        elif self._notice.warn(signum):
+            self._stop(orders.at_once(signum, self._notice, rank), PREEMPTED, wait=False)
 
+    def _await(self) -> None:
+        """End a rank that has not heeded a warning in time."""
+        limit = TORCHRUN_S if self.gang.launcher == "torchrun" else self.grace_s
+        grace_s = min(self.grace_s, limit)
+        time.sleep(grace_s)
+        self._stop(orders.overdue(self._notice, grace_s, self.gang.rank), PREEMPTED, wait=True)
 
-def _neighbours(gang: Joined) -> range:
-    """The ranks of this node, which certainly write into the same folder."""
-    start = gang.rank - gang.local_rank
-    return range(start, start + gang.local_world_size)
+    def _stop(self, own: Failure, code: int, wait: bool) -> None:
+        if self._ending.acquire(blocking=False):
+            failure.write_down(self.folder, own)
+            self._end(own, code, wait)
+
+    def _end(self, own: Failure, code: int, wait: bool) -> NoReturn:
+        """Tell how the run failed if that is for this rank to do, and end the process.
+
+        Not by sys.exit: destructors of a process group whose peers are gone may never return.
+
+        Args:
+            wait: for what the others say; one that says nothing is suspected.
+        """
+        if wait:
+            _within(WORD_S, lambda: not failure.suspects(self._told(), self._neighbours()))
+        with suppress(OSError, ValueError):
+            first = (self._first() if wait else None) or own
+            if self.gang.rank == 0:
+                try:
+                    tell(self.folder, first, self.attempt)
+                except ConfigError as refusal:
+                    print(f"refused: {refusal}", file=sys.stderr)
+            elif own.victim and not own.agreed and not self._told_by_rank_0():
+                first = self._first() or own
+                words = failure.in_words(first, self.folder)
+                log.error("rank 0 has not told of the end. %s", words)
+                tell(self.folder, first, self.attempt)
+            sys.stdout.flush()
+        os._exit(code)
+
+    def _told_by_rank_0(self) -> bool:
+        return _within(WORD_S + 1, lambda: not status.running(self.folder))
+
+    def _first(self) -> Failure | None:
+        failures = self._told()
+        return failure.first([*failures, *failure.suspects(failures, self._neighbours())])
+
+    def _told(self) -> list[Failure]:
+        return failure.told(self.folder, range(self.gang.world_size), [])
+
+    def _neighbours(self) -> range:
+        """The ranks of this node, which certainly write into the same folder."""
+        start = self.gang.rank - self.gang.local_rank
+        return range(start, start + self.gang.local_world_size)
 
 
 def _within(seconds: float, happened: Callable[[], bool]) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.errors import ConfigError
+from train import lock, past
 from train.files import read_json, write_json
 
 State = Literal["running", "completed", "failed", "preempted", "refused"]
@@ -18,6 +19,10 @@ FILE = "status.json"
 SPARE = Path("logs") / ".spare"
 SPARE_BYTES = 256 * 1024
 """Room set aside while a run goes on, so that a full disk does not keep its end from being told."""
+
+
+class AttemptOver(Exception):
+    """The run has gone on to a later attempt: this one may write nothing more."""
 
 
 def check_free(folder: Path) -> None:
@@ -42,8 +47,8 @@ def check_free(folder: Path) -> None:
     )
 
 
-def claim(folder: Path) -> None:
-    """Take `folder` for a new run: from here on its status is `running`.
+def claim(folder: Path) -> int:
+    """Take `folder` for a new run, led by this process: its status is `running`; attempt 1.
 
     Raises:
         ConfigError: when the folder already holds a run.
@@ -53,9 +58,45 @@ def claim(folder: Path) -> None:
         os.close(os.open(folder / FILE, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
         raise ConfigError(occupied(folder)) from None
-    (folder / SPARE).parent.mkdir(exist_ok=True)
-    (folder / SPARE).write_bytes(bytes(SPARE_BYTES))
+    lock.take(folder)
+    _set_room_aside(folder)
     _update(folder, status="running", attempts=1, error=None, started=_now(), ended=None, steps=0)
+    return 1
+
+
+def reopen(folder: Path, error: dict[str, Any] | None = None) -> int:
+    """Take the folder of an earlier attempt for the next one, led by this process; its number.
+
+    What ranks said of their ends is put aside, and how the attempt ended goes into `history`.
+
+    Args:
+        error: of an attempt that this process led and that is to be tried again at once; its
+            end has not been told.
+
+    Raises:
+        ConfigError: when another process leads this run at the moment.
+    """
+    lock.take(folder)
+    before = read(folder)
+    if error is not None:
+        before["ended"] = _now()
+    attempt = before.get("attempts", 1)
+    history = [
+        *before.get("history", []),
+        past.ending(before, attempt, _last_recorded(folder), error),
+    ]
+    past.put_aside(folder, attempt)
+    _set_room_aside(folder)
+    _update(
+        folder,
+        status="running",
+        attempts=attempt + 1,
+        error=None,
+        attempt_started=_now(),
+        ended=None,
+        history=history,
+    )
+    return attempt + 1
 
 
 def occupied(folder: Path) -> str:
@@ -66,25 +107,57 @@ def occupied(folder: Path) -> str:
     )
 
 
+def _set_room_aside(folder: Path) -> None:
+    (folder / SPARE).parent.mkdir(exist_ok=True)
+    (folder / SPARE).write_bytes(bytes(SPARE_BYTES))
+
+
 def make_room(folder: Path) -> None:
     """Give the room that was set aside back to the disk."""
     (folder / SPARE).unlink(missing_ok=True)
 
 
-def finish(folder: Path, status: State, error: dict[str, Any] | None = None) -> None:
-    """Write the end state. `error` holds cause, rank and traceback file, and a step if known."""
-    make_room(folder)
-    steps = read_json(folder / "summary.json").get("steps", 0)
-    steps = max(steps, (error or {}).get("step", 0), _last_recorded(folder))
-    if error and error.get("kind") == "stopped":
-        error = {**error, "step": steps}
-    _update(folder, status=status, error=error, ended=_now(), steps=steps)
+def finish(
+    folder: Path, status: State, error: dict[str, Any] | None = None, *, attempt: int
+) -> None:
+    """Write the end state, and let the folder go.
+
+    Does nothing when the run has gone on to a later attempt: a writer whose attempt is over
+    may not write.
+
+    Args:
+        error: cause, rank and traceback file, and a step if known.
+        attempt: which one has ended.
+    """
+    if read(folder).get("attempts", attempt) == attempt:
+        make_room(folder)
+        steps = read_json(folder / "summary.json").get("steps", 0)
+        steps = max(steps, (error or {}).get("step", 0), _last_recorded(folder))
+        if error and error.get("kind") in ("stopped", "preempted"):
+            error = {**error, "step": steps}
+        _update(folder, status=status, error=error, ended=_now(), steps=steps)
+    lock.release(folder)
+
+
+def refuse_if_over(folder: Path, attempt: int) -> None:
+    """Ask before writing what a later attempt would read.
+
+    Raises:
+        AttemptOver: when the run has gone on without this process.
+    """
+    present = read(folder).get("attempts", attempt)
+    if present != attempt:
+        raise AttemptOver(
+            f"this process belongs to attempt {attempt} of {folder}, and attempt {present} has "
+            "begun: it may write no more"
+        )
 
 
 def seconds(folder: Path) -> float:
-    """How long the run took, from its claim to its end."""
-    start, end = (datetime.fromisoformat(read(folder)[key]) for key in ("started", "ended"))
-    return (end - start).total_seconds()
+    """How long the last attempt took, from its start to its end."""
+    state = read(folder)
+    start = state.get("attempt_started", state["started"])
+    return (datetime.fromisoformat(state["ended"]) - datetime.fromisoformat(start)).total_seconds()
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -74,12 +74,18 @@ def started(folder: Path, number: int) -> None:
     print(f"\njob {number} of 0 to {len(_composed) - 1}: {overrides}", flush=True)
 
 
+def begun() -> bool:
+    """Whether a job has been started."""
+    return bool(_jobs)
+
+
 def refused(folder: Path, refusal: ConfigError) -> None:
     """Record a job that was refused."""
     if not (folder / status.FILE).exists():
         status.claim(folder)
     told = failure.Failure(None, "refused", str(refusal), time.time())
-    status.finish(folder, "refused", failure.in_status(told))
+    attempt = status.read(folder).get("attempts", 1)
+    status.finish(folder, "refused", failure.in_status(told), attempt=attempt)
 
 
 def objective(folder: Path) -> float | None:
@@ -100,4 +106,6 @@ def tell() -> int:
     for folder, state in bad:
         cause = ((state.get("error") or {}).get("cause") or "").splitlines()
         print(f"  {state.get('status')}: {folder}: {cause[0] if cause else ''}", file=sys.stderr)
+    if _jobs and (left := len(_composed) - len(_jobs)) > 0:
+        print(f"  not started: {left} job{'s' if left > 1 else ''}", file=sys.stderr)
     return 1 if any(state.get("status") != "refused" for _, state in bad) else 2 if bad else 0

@@ -25,6 +25,8 @@ class Cluster:
         backend: of the collectives; `auto` is NCCL on GPUs and gloo on CPUs.
         timeout_s: a collective that waits longer fails, seconds.
         start_timeout_s: how long ranks and nodes wait for each other at the start, seconds.
+        preempt_grace_s: how long ranks have to save and end after a scheduler's signal, seconds.
+        max_restarts: how often a gang that fails is started afresh by the same command.
         threads_per_rank: CPU threads of one rank; `auto` shares the node's cores out.
         interface: network interface for NCCL, gloo and rendezvous, as in `eth0`; None
             takes the one that reaches `rdzv_endpoint`.
@@ -43,6 +45,8 @@ class Cluster:
         backend: Literal["auto", "gloo", "nccl"] = "auto",
         timeout_s: float = 600.0,
         start_timeout_s: float = 300.0,
+        preempt_grace_s: float = 120.0,
+        max_restarts: int = 0,
         threads_per_rank: int | Literal["auto"] = "auto",
         interface: str | None = None,
         nccl: dict[str, str | int | bool | None] | None = None,
@@ -56,6 +60,8 @@ class Cluster:
         self.backend = backend
         self.timeout_s = timeout_s
         self.start_timeout_s = start_timeout_s
+        self.preempt_grace_s = preempt_grace_s
+        self.max_restarts = max_restarts
         self.threads_per_rank = threads_per_rank
         self.interface = interface
         self.nccl = nccl or {}
@@ -63,10 +69,15 @@ class Cluster:
         self._check()
 
     def _check(self) -> None:
-        for key in ("nproc_per_node", "nnodes", "timeout_s", "start_timeout_s", "threads_per_rank"):
+        positive = ("nproc_per_node", "nnodes", "timeout_s", "start_timeout_s", "preempt_grace_s")
+        for key in (*positive, "threads_per_rank"):
             value = getattr(self, key)
             if value != "auto" and value <= 0:
                 raise ConfigError(f"cluster.{key}={value} must be above 0.")
+        if self.max_restarts < 0:
+            raise ConfigError(
+                f"cluster.max_restarts={self.max_restarts} must be 0 or more; 0 restarts nothing."
+            )
         if isinstance(self.peak_flops, (int, float)) and not self.peak_flops > 0:
             raise ConfigError(
                 f"cluster.peak_flops={self.peak_flops} must be above 0, in FLOP/s of one device; "

@@ -10,15 +10,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
+from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import HEEDED, ignored
 
 PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", "hydra")
@@ -42,12 +45,23 @@ class Exit:
     code: int
     seen: float
 
+    @property
+    def bad(self) -> bool:
+        """Whether it brings the other ranks down. Those of a preempted gang leave together."""
+        return self.code not in (0, PREEMPTED)
+
 
 class Lost(Exception):
     """The ranks of this node were ended because those of another came to a bad end."""
 
 
-def members(cluster: Cluster, local_world_size: int, host: str, port: int) -> list[Joined]:
+class Overdue(Exception):
+    """The ranks were ended because they had not heeded a warning in time."""
+
+
+def members(
+    cluster: Cluster, local_world_size: int, host: str, port: int, attempt: int
+) -> list[Joined]:
     """The places of this node's ranks, whose store is at `host:port`."""
     first, world_size = cluster.node_rank * local_world_size, cluster.nnodes * local_world_size
     return [
@@ -61,6 +75,7 @@ def members(cluster: Cluster, local_world_size: int, host: str, port: int) -> li
             host=host,
             port=port,
             hosted=True,
+            attempt=attempt,
         )
         for local_rank in range(local_world_size)
     ]
@@ -70,16 +85,21 @@ def launch(
     members: Sequence[Joined],
     worker: Callable[..., None],
     args: Sequence[object],
+    notice: Notice,
+    grace_s: float,
     preload: Sequence[str] = (),
     lost: Callable[[], bool] = lambda: False,
 ) -> list[Exit]:
     """Run `worker(member, *args)` in a process for each member until all have ended.
 
-    The first rank that fails ends the others, and so does any exception here.
+    The first rank that fails ends the others, and so does any exception here. A warning
+    that comes while they run is passed on to them.
 
     Args:
         members: this node's ranks.
         worker: a module-level function.
+        notice: takes the warning.
+        grace_s: how long ranks have to end after a warning, or after the first of them did.
         preload: further modules that the server imports, if this is its first gang. They
             must start no thread and touch no device.
         lost: whether the rest of the gang, on other nodes, has come to a bad end.
@@ -90,6 +110,8 @@ def launch(
 
     Raises:
         Lost: when only `lost` was the reason to end them.
+        Overdue: when they did not heed a warning within `grace_s`.
+        Interrupted: by a second warning, or by a signal before all ranks run.
     """
     _start_server(preload)
     context = multiprocessing.get_context("forkserver")
@@ -101,7 +123,8 @@ def launch(
             )
             process.start()
             processes[member.rank] = process
-        return _wait(processes, lost)
+        with notice.heeded():
+            return _wait(processes, lost, notice, grace_s)
     finally:
         _end(list(processes.values()))
 
@@ -115,21 +138,41 @@ def _start_server(preload: Sequence[str]) -> None:
         forkserver.ensure_running()
 
 
-def _wait(processes: dict[int, BaseProcess], lost: Callable[[], bool]) -> list[Exit]:
+def _wait(
+    processes: dict[int, BaseProcess], lost: Callable[[], bool], notice: Notice, grace_s: float
+) -> list[Exit]:
     running, exits = dict(processes), list[Exit]()
-    deadline, bad = float("inf"), False
-    while running and time.monotonic() < deadline:
+    never = float("inf")
+    failing, leaving = never, never  # until when the ranks may go on, in either case
+    while running and time.monotonic() < min(failing, leaving):
         connection.wait([process.sentinel for process in running.values()], POLL_S)
         for rank, process in list(running.items()):
             if process.exitcode is not None:
                 del running[rank]
                 exits.append(Exit(rank, process.exitcode, time.time()))
-        bad = any(end.code for end in exits)
-        if deadline == float("inf") and (bad or lost()):
-            deadline = time.monotonic() + GRACE_S
-    if running and not bad:
-        raise Lost
-    return exits if bad else []
+        if failing == never and (any(end.bad for end in exits) or lost()):
+            failing = time.monotonic() + GRACE_S
+        if leaving == never and (notice.asked or any(end.code == PREEMPTED for end in exits)):
+            leaving = time.monotonic() + grace_s
+            if notice.asked:
+                name = notice.asked.name
+                print(f"{name}: {HEEDING}", file=sys.stderr, flush=True)
+        if notice.asked:
+            _warn(running.values())
+    if running and not any(end.code for end in exits):
+        raise Lost if failing < leaving else Overdue
+    return exits if any(end.code for end in exits) else []
+
+
+HEEDING = "saving at the end of this step, then ending; a second signal ends at once"
+
+
+def _warn(processes: Iterable[BaseProcess]) -> None:
+    """Pass a warning on. Repeated, for a rank that has only just begun ignores it."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            assert process.pid is not None
+            os.kill(process.pid, signal.SIGUSR1)
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
 import torch.distributed as dist
@@ -54,7 +54,7 @@ class Ticket:
 
 
 def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
-    """The store of an outside launcher's ranks; rank 0 serves it where the launcher does not.
+    """The store of a gang's ranks; rank 0 serves it where the launcher does not.
 
     Raises:
         NoTicket: when it cannot be reached in time.
@@ -65,6 +65,21 @@ def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
         _kept.append(store)
     # A gang that was started again must not read what the last one was told.
     return dist.PrefixStore(f"shardlab/{gang.attempt}", store)
+
+
+def earlier_ticket(gang: Joined, timeout_s: float) -> Ticket | None:
+    """What the last gang was told that the same launcher started before this one.
+
+    Raises:
+        NoTicket: when the store cannot be reached in time.
+    """
+    if not gang.hosted:  # the store has ended with that gang's rank 0
+        return None
+    for attempt in reversed(range(gang.attempt)):
+        store = gang_store(replace(gang, attempt=attempt), timeout_s)
+        if store.check([KEY]):
+            return Ticket(**json.loads(store.get(KEY)))
+    return None
 
 
 _kept: list[dist.Store] = []

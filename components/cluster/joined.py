@@ -27,7 +27,7 @@ class Joined:
         nnodes: nodes of the gang.
         host, port: where the ranks' store is.
         hosted: the launcher itself serves the store; otherwise rank 0 does.
-        attempt: how often the launcher has started this gang again, in the same store.
+        attempt: tells gangs in the same store apart; an outside launcher's count its restarts.
     """
 
     launcher: str

@@ -1,23 +1,33 @@
-"""What the controllers of several nodes tell each other while their ranks run."""
+"""What the controllers of several nodes tell each other while their ranks run, and at the end."""
 
 from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
+from components.cluster.handshake import Ticket
+
 ANSWER_S = 10.0
 """A store that does not answer for so long is taken for gone, and its node with it."""
+
+ASK_S = 0.05
+"""How often the store is asked for what is awaited."""
+
+Word = dict[str, Any] | None
+"""How ranks ended: None is well, else an object that explains the failure."""
+
+
+class Gone(Exception):
+    """Node 0 does not answer any more."""
 
 
 class Nodes:
     """The nodes of one gang, over the store that node 0 serves.
-
-    A node's last word is None when its ranks ended well, and else an object that
-    explains the failure.
 
     Args:
         store: as `node_store` gives it.
@@ -31,11 +41,15 @@ class Nodes:
         self.node_rank = node_rank
         self._others = [node for node in range(nnodes) if node != node_rank]
 
-    def end(self, word: dict[str, Any] | None) -> None:
-        """Leave this node's last word. A store that is gone is left alone."""
+    def end(self, word: Word, bad: bool) -> None:
+        """Leave this node's last word. A store that is gone is left alone.
+
+        Args:
+            bad: whether the ranks of the other nodes cannot go on.
+        """
         try:
             self._store.set(f"ended/{self.node_rank}", json.dumps(word))
-            if word is not None:
+            if bad:
                 self._store.set("failed", "")
         except dist.DistError:
             pass
@@ -47,9 +61,9 @@ class Nodes:
         except dist.DistError:
             return True
 
-    def others(self, timeout_s: float) -> dict[int, dict[str, Any] | None]:
+    def others(self, timeout_s: float) -> dict[int, Word]:
         """The other nodes' last words, by node; those missing that are not in after `timeout_s`."""
-        words: dict[int, dict[str, Any] | None] = {}
+        words: dict[int, Word] = {}
         deadline = time.monotonic() + timeout_s
         try:
             while True:
@@ -58,6 +72,42 @@ class Nodes:
                         words[node] = json.loads(self._store.get(f"ended/{node}"))
                 if len(words) == len(self._others) or time.monotonic() > deadline:
                     return words
-                time.sleep(0.05)
+                time.sleep(ASK_S)
         except dist.DistError:
             return words
+
+    def decide(self, word: Word, again: Ticket | None, listeners: int, timeout_s: float) -> None:
+        """Node 0: say how the gang ended and whether another attempt follows.
+
+        Waits until the other nodes know, for node 0 takes the store with it.
+
+        Args:
+            word: that of the whole gang.
+            again: of the next attempt.
+            listeners: nodes that will ask.
+            timeout_s: how long they are waited for.
+        """
+        ticket = None if again is None else asdict(again)
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._store.set("verdict", json.dumps({"word": word, "again": ticket}))
+            while self._store.add("heard", 0) < listeners and time.monotonic() < deadline:
+                time.sleep(ASK_S)
+        except dist.DistError:
+            pass
+
+    def verdict(self) -> tuple[Word, Ticket | None]:
+        """Another node: what node 0 decides, waited for as long as it answers.
+
+        Raises:
+            Gone: when it does not.
+        """
+        try:
+            while not self._store.check(["verdict"]):
+                time.sleep(ASK_S)
+            said = json.loads(self._store.get("verdict"))
+            self._store.add("heard", 1)
+        except dist.DistError as error:
+            raise Gone from error
+        again = said["again"]
+        return said["word"], None if again is None else Ticket(**again)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from components.cluster.signals import WARNING
+from components.cluster.signals import HEEDED, WARNING, Interrupted, ignore
 
 PREEMPTED = 75
 """Exit code of a run that can go on later; the shell's EX_TEMPFAIL, so that schedulers requeue."""
@@ -57,6 +59,27 @@ class Notice:
         """
         for number in WARNING:
             signal.signal(number, lambda signum, frame: self._note(signum))
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """Inside, a signal of `WARNING` sets `asked`, and a second one raises Interrupted.
+
+        After a warning further ones are ignored: what is left to do then is bounded. For a
+        controller; call in the main thread.
+        """
+
+        def heed(signum: int, frame: object) -> None:
+            if self.warn(signum):
+                ignore(HEEDED)
+                raise Interrupted(signum)
+
+        before = {number: signal.signal(number, heed) for number in WARNING}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                if signal.getsignal(number) is heed:
+                    signal.signal(number, signal.SIG_IGN if self.asked else handler)
 
     def _note(self, signum: int) -> None:
         self.warn(signum)

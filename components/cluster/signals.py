@@ -25,6 +25,11 @@ class Interrupted(BaseException):
         self.signum = signum
 
     @property
+    def warning(self) -> bool:
+        """Whether a scheduler sends this signal, rather than the user."""
+        return self.signum in WARNING
+
+    @property
     def exit_code(self) -> int:
         """As shells write it: 130 for SIGINT, 143 for SIGTERM."""
         return 128 + self.signum

@@ -36,7 +36,7 @@ def test_the_end_names_every_job_that_did_not_complete(
     for name, end in (("0", "completed"), ("1", "failed"), ("2", "refused")):
         folder = tmp_path / name
         status.claim(folder)
-        status.finish(folder, end, {"cause": f"because {name}\nmore"})  # type: ignore[arg-type]
+        status.finish(folder, end, {"cause": f"because {name}\nmore"}, attempt=1)  # type: ignore[arg-type]
         (folder / ".hydra").mkdir()
         (folder / ".hydra" / "overrides.yaml").write_text(f"- seed={name}\n")
         sweep.started(folder, int(name))

@@ -1,0 +1,96 @@
+"""This node's ranks of one attempt: where they meet, how they start, what explains their end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch.distributed as dist
+
+from components.cluster.cluster import Cluster
+from components.cluster.gang import Exit, Lost, Overdue, launch, members
+from components.cluster.handshake import Ticket, local_store, node_store, own_address
+from components.cluster.nodes import Nodes
+from components.cluster.preemption import Notice
+from components.cluster.signals import Interrupted
+from train import failure, orders
+from train.failure import Failure
+from train.run_plan import Plan
+from train.worker import run_rank
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the ranks of all nodes meet.
+
+    Attributes:
+        store: shared by all nodes, at `host:port`.
+        interface: this node's network interface towards it; None leaves it open.
+    """
+
+    store: dist.Store
+    host: str
+    port: int
+    interface: str | None
+
+
+def meet(cluster: Cluster) -> Place:
+    """Reach the store of all nodes, which node 0 serves.
+
+    Raises:
+        NoTicket: when that cannot be done in time.
+    """
+    if cluster.nnodes == 1:
+        store, port = local_store()
+        return Place(store, "127.0.0.1", port, None)
+    assert cluster.rdzv_endpoint is not None
+    _, interface = own_address(cluster)
+    host, _, text = cluster.rdzv_endpoint.rpartition(":")
+    return Place(node_store(cluster), host, int(text), interface)
+
+
+def run_gang(
+    plan: Plan, ticket: Ticket, place: Place, nodes: Nodes, notice: Notice
+) -> Failure | None:
+    """Run this node's ranks and let the other nodes know of their end; what explains that.
+
+    Raises:
+        Interrupted: by a signal; the ranks are gone by then.
+    """
+    folder, cluster = Path(ticket.folder), plan.cluster
+    ranks = members(cluster, plan.local_world_size, place.host, place.port, ticket.attempt)
+    numbers = [rank.rank for rank in ranks]
+    exits: list[Exit] = []
+    failures: list[Failure] = []
+    try:
+        exits = launch(
+            ranks,
+            run_rank,
+            (ticket.folder, place.interface, ticket.attempt),
+            notice,
+            cluster.preempt_grace_s,
+            (run_rank.__module__, *plan.preload),
+            nodes.lost,
+        )
+    except Lost:
+        failures.append(failure.of_controller("the other nodes came to a bad end"))
+    except Overdue:
+        failures.append(orders.overdue(notice, cluster.preempt_grace_s))
+    except Interrupted as stop:
+        _say(nodes, cluster, orders.at_once(stop.signum, notice))
+        raise
+    failures += failure.told(folder, numbers, exits)
+    if cluster.nnodes == 1 and any(end.bad for end in exits):
+        failures += failure.suspects(failures, numbers)
+    own = failure.first(failures)
+    _say(nodes, cluster, own)
+    return own
+
+
+def _say(nodes: Nodes, cluster: Cluster, own: Failure | None) -> None:
+    """Leave this node's last word."""
+    if own is None:
+        nodes.end(None, bad=False)
+        return
+    named = replace(own, cause=f"node {cluster.node_rank}: {own.cause}") if own.ordered else own
+    nodes.end(asdict(named), bad=not own.agreed)

@@ -1,0 +1,55 @@
+"""What earlier attempts of a run leave behind, kept apart from what the present one writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def put_aside(folder: Path, attempt: int, ranks: Collection[int] | None = None) -> None:
+    """Leave nothing of an attempt that could be taken for the next one's.
+
+    Tracebacks and the summary are kept, under `logs/attempt-N.*`.
+
+    Args:
+        ranks: whose; None is everybody's.
+    """
+    logs = folder / "logs"
+    names = ["*"] if ranks is None else [f"rank-{rank}" for rank in ranks]
+    for name in names:
+        for path in logs.glob(f"{name}.failure.json"):
+            path.unlink(missing_ok=True)
+        for path in logs.glob(f"{name}.traceback.txt"):
+            if not path.name.startswith("attempt-"):
+                path.rename(logs / f"attempt-{attempt}.{path.name}")
+    if ranks is None:
+        with suppress(FileNotFoundError):
+            (folder / "summary.json").rename(logs / f"attempt-{attempt}.summary.json")
+
+
+def ending(
+    status: dict[str, Any], attempt: int, recorded: int, error: dict[str, Any] | None
+) -> dict[str, Any]:
+    """How an attempt ended, for the history of its run.
+
+    Args:
+        status: what status.json says of it.
+        recorded: the last step in the records.
+        error: why it ended, where that has not been told.
+    """
+    state = status.get("status")
+    if state == "running":
+        state = "failed"
+        error = error or {"cause": "the process that led it is gone without a word"}
+    else:
+        error = status.get("error")
+    steps = max(status.get("steps", 0), (error or {}).get("step", 0), recorded)
+    return {
+        "attempt": attempt,
+        "ended": status.get("ended"),
+        "status": state,
+        "cause": (error or {}).get("cause"),
+        "steps": steps,
+    }
