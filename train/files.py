@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Replace `path` in one move: a reader never sees half a file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
+    temporary.write_bytes(content)
     os.replace(temporary, path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace `path` in one move."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
