@@ -86,6 +86,10 @@ class Family:
             assert time.monotonic() < end, f"did not happen within {limit} s"
             time.sleep(0.05)
 
+    def wait_a_little(self) -> None:
+        """The pause between two looks at what happens."""
+        time.sleep(0.05)
+
     def run(self) -> Run | None:
         """Its only run, once there is one."""
         runs = find_runs(self.cwd)

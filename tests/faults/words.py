@@ -19,7 +19,7 @@ FAULTY = (
 
 ENDLESS = (*FAULTY, "steps=1000000", "+model.pace_s=0.05")
 
-STALLED = (*ENDLESS, "+model.fault=stall")
+STALLED = (*ENDLESS, "+model.fault=stall", "cluster.preempt_grace_s=2")
 """Rank 1 stands still after two steps, and rank 0 waits for it in a collective."""
 
 WORKERS = (
