@@ -132,8 +132,9 @@ def test_a_rank_fails_on_one_of_two_nodes(tmp_path: Path) -> None:
 
 
 def test_a_node_dies(tmp_path: Path) -> None:
+    """For good: nothing is started again, whatever is allowed."""
     endpoint = f"127.0.0.1:{free_port()}"
-    words = (*ENDLESS, "cluster.nproc_per_node=1")
+    words = (*ENDLESS, "cluster.nproc_per_node=1", "cluster.max_restarts=2")
     with node(tmp_path, 0, endpoint, *words) as zero, node(tmp_path, 1, endpoint, *words) as one:
         zero.until(lambda: zero.training(2))
         one.first.kill()

@@ -16,12 +16,21 @@ from torch import Tensor
 
 from components.data.prepared import prepare_once
 from components.data.synthetic import Synthetic
+from components.errors import ConfigError
 from components.model.mlp import MLP
 
 log = logging.getLogger(__name__)
 
 Fault = Literal[
-    "none", "raise", "out_of_memory", "out_of_memory_late", "exit", "segfault", "stall", "leave"
+    "none",
+    "raise",
+    "refuse",
+    "out_of_memory",
+    "out_of_memory_late",
+    "exit",
+    "segfault",
+    "stall",
+    "leave",
 ]
 
 
@@ -29,6 +38,8 @@ def commit(fault: Fault) -> None:
     """Go wrong."""
     if fault == "raise":
         raise ValueError("the widget is upside down")
+    if fault == "refuse":
+        raise ConfigError("model.widget=up is not for training")
     if fault.startswith("out_of_memory"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
     if fault == "exit":
@@ -66,6 +77,7 @@ class Faulty(MLP):
         fault: `_late` ones happen in the backward, the others in the forward.
         pace_s: what each training pass takes longer.
         note: kept, for its length in the run's name.
+        once: a file that the fault leaves; where there is one, it does not happen again.
     """
 
     is_chain = True  # its faults aside, the forward is the perceptron's
@@ -79,6 +91,7 @@ class Faulty(MLP):
         at_step: int = 3,
         pace_s: float = 0.0,
         note: str = "",
+        once: str = "",
     ) -> None:
         super().__init__(in_features=in_features, classes=classes, width=8, layers=3)
         BUILT.append(self)
@@ -87,6 +100,7 @@ class Faulty(MLP):
         self.on_rank = on_rank
         self.at_step = at_step
         self.note = note
+        self.once = once
         self.pace_s = pace_s
         self.passes = 0
 
@@ -96,12 +110,21 @@ class Faulty(MLP):
             return outputs
         self.passes += 1
         time.sleep(self.pace_s)
-        if self.passes == self.at_step and int(os.environ["RANK"]) == self.on_rank:
+        if self.passes == self.at_step and self._guilty():
             if self.fault.endswith("_late"):
                 trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]
                 return trapped
             commit(self.fault)
         return outputs
+
+    def _guilty(self) -> bool:
+        if int(os.environ["RANK"]) != self.on_rank:
+            return False
+        if self.once and os.path.exists(self.once):
+            return False
+        if self.once:
+            Path(self.once).touch()
+        return True
 
 
 class Talkative(MLP):

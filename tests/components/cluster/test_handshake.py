@@ -7,9 +7,19 @@ import threading
 import time
 
 import pytest
+import torch.distributed as dist
 
 from components.cluster.cluster import Cluster
-from components.cluster.handshake import NoTicket, Ticket, announce, node_store, receive
+from components.cluster.handshake import (
+    NoTicket,
+    Ticket,
+    announce,
+    earlier_ticket,
+    gang_store,
+    node_store,
+    receive,
+)
+from components.cluster.joined import Joined
 
 
 def _cluster(port: int, node_rank: int, timeout_s: float = 20.0) -> Cluster:
@@ -55,3 +65,19 @@ def test_the_deciding_process_says_nothing() -> None:
     store = node_store(_cluster(free_port(), 0))
     with pytest.raises(NoTicket, match="no word"):
         receive(store, 0.2)
+
+
+def test_a_gang_that_is_started_again_finds_the_last_ones_folder() -> None:
+    """In the store that torchrun serves over all its restarts; a gang may end before it is told."""
+    served = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    gangs = [
+        Joined("torchrun", 0, 2, 0, 2, 1, "127.0.0.1", served.port, hosted=True, attempt=attempt)
+        for attempt in range(3)
+    ]
+    assert earlier_ticket(gangs[0], 5.0) is None
+    assert earlier_ticket(gangs[1], 5.0) is None
+    ticket = Ticket("/runs/a", "id", "seed: 0\n")
+    announce(gang_store(gangs[0], 5.0), ticket)
+    assert earlier_ticket(gangs[0], 5.0) is None
+    assert earlier_ticket(gangs[1], 5.0) == ticket
+    assert earlier_ticket(gangs[2], 5.0) == ticket
