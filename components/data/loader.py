@@ -135,9 +135,32 @@ def train_batches(
         shuffle=shuffle,
         epoch_end=epoch_end,
     )
+    order.tell_unused()
     requests = _train_requests(order, micro_batch_size, accumulation, dp_rank, dp_size, start_step)
     batches = _fetch(data_set, requests, seed, dp_rank, num_workers)
     return _in_steps(batches, accumulation)
+
+
+def same_place(
+    data_set: Samples, step: int, saved_batch_size: int, global_batch_size: int, epoch_end: EpochEnd
+) -> int:
+    """The step at which a run goes on in its data with another global batch.
+
+    The same epoch, and the first step that repeats no sample of it: fewer than a global batch
+    are left out. Epochs of iterable data have no known length: there it is counted from the start.
+
+    Args:
+        step: steps taken with `saved_batch_size`.
+    """
+    if saved_batch_size == global_batch_size:
+        return step
+    if isinstance(data_set, IterableDataset):
+        return -(-step * saved_batch_size // global_batch_size)
+    before, after = (
+        GlobalOrder(len(data_set), size, seed=0, epoch_end=epoch_end)
+        for size in (saved_batch_size, global_batch_size)
+    )
+    return after.step_at(*before.place(step))
 
 
 def eval_batches(

@@ -51,14 +51,6 @@ class GlobalOrder:
                 f"global_batch_size={global_batch_size}, so data.epoch_end=drop leaves no step. "
                 f"Take global_batch_size={num_samples} or less, or data.epoch_end=partial."
             )
-        if self.unused:
-            log.info(
-                "%d of %d samples unused per epoch: no whole global batch of %d is left "
-                "(data.epoch_end=drop)",
-                self.unused,
-                num_samples,
-                global_batch_size,
-            )
         self._seed = seed
         self._shuffle = shuffle
         self._epoch = -1
@@ -73,6 +65,27 @@ class GlobalOrder:
             self._epoch = epoch
         start = within * self.global_batch_size
         return epoch, self._ids[start : start + self.global_batch_size]
+
+    def place(self, step: int) -> tuple[int, int]:
+        """The epoch of `step`, and the samples of it that came before."""
+        epoch, within = divmod(step, self.steps_per_epoch)
+        return epoch, within * self.global_batch_size
+
+    def step_at(self, epoch: int, before: int) -> int:
+        """The first step of an epoch that begins `before` samples into it or later."""
+        within = min(-(-before // self.global_batch_size), self.steps_per_epoch)
+        return epoch * self.steps_per_epoch + within
+
+    def tell_unused(self) -> None:
+        """Say what each epoch leaves out."""
+        if self.unused:
+            log.info(
+                "%d of %d samples unused per epoch: no whole global batch of %d is left "
+                "(data.epoch_end=drop)",
+                self.unused,
+                self.num_samples,
+                self.global_batch_size,
+            )
 
     def samples(self, steps: int) -> int:
         """Samples consumed by the first `steps` steps of a run, over all ranks."""

@@ -25,6 +25,14 @@ from components.cluster.ranks import Ranks
 from components.data.batch import Batch
 from components.errors import ConfigError
 from components.objective import Objective
+from components.parallel.shard import Shard
+from components.parallel.state import (
+    LossScaleState,
+    OptimizerState,
+    SavedScalars,
+    SavedTensors,
+    persistent_buffers,
+)
 from components.precision import Precision
 
 NamedParameters = list[tuple[str, nn.Parameter]]
@@ -162,6 +170,13 @@ class Parallel(ABC):
             ConfigError: naming both settings and the nearest that works.
         """
 
+    def check_saving(self) -> None:  # noqa: B027  (most strategies can be saved)
+        """Refuse, before any process starts, to be saved in a checkpoint.
+
+        Raises:
+            ConfigError: naming both settings and the nearest that works.
+        """
+
     def dp_degree(self, world_size: int) -> int:
         """Data-parallel degree over `world_size` ranks: how many slices a global batch has."""
         return world_size
@@ -224,6 +239,38 @@ class Parallel(ABC):
         Complete on rank 0 and empty elsewhere. Averages buffers that differ
         between ranks first.
         """
+
+    @abstractmethod
+    def weights(self) -> dict[str, Shard]:
+        """This rank's pieces of the plain module's parameters and persistent buffers.
+
+        fp32 masters, by plain name, a shared parameter once. Views of live memory, but for
+        buffers that differ between ranks: those come as their mean. Call on all ranks.
+        """
+
+    @abstractmethod
+    def optimizer_state(self) -> OptimizerState:
+        """This rank's part of the optimizer's state; views of live memory."""
+
+    @abstractmethod
+    def make_optimizer_state(self, tensors: SavedTensors, scalars: SavedScalars) -> None:
+        """Give the optimizer, before its first step, state of the saved layout.
+
+        Scalars are set; tensors are zero, for the pieces of `optimizer_state` to be filled.
+        A parameter that is not saved keeps none, or zeros.
+        """
+
+    @abstractmethod
+    def loss_scale_state(self) -> LossScaleState | None:
+        """Where the loss scale stands; None without one."""
+
+    @abstractmethod
+    def set_loss_scale(self, state: LossScaleState) -> None:
+        """Go on from this loss scale. Only where there is one."""
+
+    @abstractmethod
+    def own_buffers(self) -> dict[str, Tensor]:
+        """This rank's live persistent buffers by plain name. Running statistics may differ."""
 
     @abstractmethod
     def held(self) -> Held:
@@ -298,23 +345,33 @@ def merge_over_ranks(sums: Sums) -> Sums:
     return merged
 
 
-def average_buffers(model: nn.Module, dp_size: int) -> None:
-    """Make persistent buffers equal on `dp_size` ranks: floats to their mean, others to rank 0's.
+def mean_buffers(model: nn.Module, dp_size: int) -> dict[str, Tensor]:
+    """Persistent buffers as `dp_size` ranks share them: floats by their mean, others as rank 0's.
 
     Running statistics (BatchNorm) are gathered per rank from its own samples;
     their mean is what one process would have gathered, up to the spread of means.
-    Buffers that are equal already keep their exact values.
+    Buffers that are equal already keep their exact values. Call on all ranks.
     """
+    buffers = persistent_buffers(model)
     if dp_size == 1:
-        return
-    persistent = model.state_dict().keys()
-    for name, buffer in model.named_buffers():
-        if name not in persistent:
-            continue
+        return buffers
+    shared = {}
+    for name, buffer in buffers.items():
         if buffer.is_floating_point():
             # In float64 the sum of equal float32 values, and so their mean, is exact.
             mean = buffer.double()
             dist.all_reduce(mean)
-            buffer.copy_(mean / dp_size)
+            shared[name] = (mean / dp_size).to(buffer.dtype)
         else:
-            dist.broadcast(buffer, src=0)
+            shared[name] = buffer.clone()
+            dist.broadcast(shared[name], src=0)
+    return shared
+
+
+def average_buffers(model: nn.Module, dp_size: int) -> None:
+    """Make persistent buffers equal on `dp_size` ranks, as `mean_buffers` has them."""
+    if dp_size == 1:
+        return
+    live = persistent_buffers(model)
+    for name, value in mean_buffers(model, dp_size).items():
+        live[name].copy_(value)

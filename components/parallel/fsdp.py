@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
 from components.cluster.ranks import Ranks
 from components.errors import ConfigError
@@ -23,6 +24,7 @@ from components.parallel.base import Cell, MakeOptimizer, NamedParameters, avera
 from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import compute_as_autocast
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
+from components.parallel.shard import Shard
 from components.parallel.torch_strategy import TorchStrategy
 from components.parallel.update import Shared
 from components.precision import Precision
@@ -111,6 +113,7 @@ class FSDP(TorchStrategy):
         )
         # Taken now: after a forward without gradients the module lists gathered parameters.
         self.sharded = [(name, p) for name, p in model.named_parameters()]
+        self._places = {name: _place(p) for name, p in self.sharded}
         return model
 
     def _mesh(self) -> DeviceMesh:
@@ -146,6 +149,10 @@ class FSDP(TorchStrategy):
             local.append((name, shard))
         return local
 
+    def piece(self, name: str, local: Tensor) -> Shard:
+        shape, first = self._places[name]
+        return Shard.rows(local, shape, first)
+
     def shared(self) -> Shared:
         return Shared(world=dist.group.WORLD, shards=self.mesh["shard"].get_group())
 
@@ -173,3 +180,10 @@ class FSDP(TorchStrategy):
     def close(self) -> None:
         del self.sharded, self.mesh
         super().close()
+
+
+def _place(p: Tensor) -> tuple[torch.Size, int]:
+    """The whole shape of a sharded parameter, and the first row of it that is here."""
+    assert isinstance(p, DTensor)
+    _, offset = compute_local_shape_and_global_offset(p.shape, p.device_mesh, p.placements)
+    return p.shape, offset[0]

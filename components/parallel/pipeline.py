@@ -41,6 +41,16 @@ from components.parallel.pipeline_stage import (
     find_boundary,
     weights_of,
 )
+from components.parallel.shard import Shard
+from components.parallel.state import (
+    LossScaleState,
+    OptimizerState,
+    SavedScalars,
+    SavedTensors,
+    make_state,
+    persistent_buffers,
+    state_of,
+)
 from components.parallel.tally import Tally
 from components.parallel.update import Shared, Update
 from components.precision import Precision
@@ -151,6 +161,7 @@ class Pipeline(Parallel):
         self.rest = model.to(ranks.device)  # buffers outside the stack, an objective's for instance
 
         own = [weight for weight in weights if ranks.rank in weight.stages]
+        self.named: list[tuple[str, Tensor]] = [(w.name, w.parameter) for w in own]
         # Ranks of a group must all call new_group, and so must the others, in the same order.
         groups = {
             stages: dist.new_group(list(stages))
@@ -289,6 +300,25 @@ class Pipeline(Parallel):
                 dist.send(own[entry.name].detach().contiguous(), dst=0)
         return weights
 
+    def weights(self) -> dict[str, Shard]:
+        tensors = {**dict(self.named), **self.own_buffers()}
+        return {name: Shard.whole(tensor) for name, tensor in tensors.items()}
+
+    def optimizer_state(self) -> OptimizerState:
+        return state_of(self._optimizer, self.named, _whole)
+
+    def make_optimizer_state(self, tensors: SavedTensors, scalars: SavedScalars) -> None:
+        make_state(self._optimizer, self.named, _whole, tensors, scalars)
+
+    def loss_scale_state(self) -> LossScaleState | None:
+        return self.update.loss_scale_state()
+
+    def set_loss_scale(self, state: LossScaleState) -> None:
+        self.update.set_loss_scale(state)
+
+    def own_buffers(self) -> dict[str, Tensor]:
+        return {**persistent_buffers(self.rest), **persistent_buffers(self.stage)}
+
     def held(self) -> Held:
         return Held(
             params=list(self.stage.parameters()),
@@ -304,10 +334,14 @@ class Pipeline(Parallel):
         # Schedule, stage and loss refer to each other: a collection frees them while the
         # process group is still there. Left to interpreter exit they crash it.
         del self._schedules, self.stage, self.rest, self.update, self._optimizer
-        del self.shared_weights
+        del self.shared_weights, self.named
         gc.collect()
 
 
 def _valid(outputs: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """The valid rows' outputs, as fp32, and targets."""
     return outputs[: batch.valid].float(), batch.targets[: batch.valid]
+
+
+def _whole(name: str, tensor: Tensor) -> Shard:
+    return Shard.whole(tensor)

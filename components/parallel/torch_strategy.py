@@ -25,11 +25,22 @@ from components.parallel.base import (
     autocast,
     average_buffers,
     loss_or_zero,
+    mean_buffers,
     merge_over_ranks,
     optimizer_tensors,
     refuse_half_parameters,
 )
 from components.parallel.outputs import checked_outputs
+from components.parallel.shard import Shard
+from components.parallel.state import (
+    LossScaleState,
+    OptimizerState,
+    SavedScalars,
+    SavedTensors,
+    make_state,
+    persistent_buffers,
+    state_of,
+)
 from components.parallel.tally import Tally
 from components.parallel.update import Shared, Update
 from components.precision import Precision
@@ -151,6 +162,32 @@ class TorchStrategy(Parallel):
         return {
             name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()
         }
+
+    def piece(self, name: str, local: Tensor) -> Shard:
+        """Where this rank's tensor, cut as the parameter `name` is, lies in the whole one."""
+        return Shard.whole(local)
+
+    def weights(self) -> dict[str, Shard]:
+        buffers = mean_buffers(self.plain, self.dp_size)
+        return {
+            **{name: self.piece(name, p) for name, p in self.named},
+            **{name: Shard.whole(buffer) for name, buffer in buffers.items()},
+        }
+
+    def optimizer_state(self) -> OptimizerState:
+        return state_of(self._optimizer, self.named, self.piece)
+
+    def make_optimizer_state(self, tensors: SavedTensors, scalars: SavedScalars) -> None:
+        make_state(self._optimizer, self.named, self.piece, tensors, scalars)
+
+    def loss_scale_state(self) -> LossScaleState | None:
+        return self.update.loss_scale_state()
+
+    def set_loss_scale(self, state: LossScaleState) -> None:
+        self.update.set_loss_scale(state)
+
+    def own_buffers(self) -> dict[str, Tensor]:
+        return persistent_buffers(self.plain)
 
     def held(self) -> Held:
         return Held(

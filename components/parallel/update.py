@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.distributed import ProcessGroup
 from torch.optim import Optimizer
 
+from components.parallel.state import LossScaleState
 from components.precision import Precision
 
 CLIP_EPS = 1e-6
@@ -82,6 +83,19 @@ class Update:
     def loss_scale(self) -> float:
         """The present scale; 1.0 when the loss is not scaled."""
         return self.scaler.get_scale() if self.scaler.is_enabled() else 1.0
+
+    def loss_scale_state(self) -> LossScaleState | None:
+        """Where the scale stands; None when the loss is not scaled."""
+        if not self.scaler.is_enabled():
+            return None
+        state = self.scaler.state_dict()
+        return LossScaleState(state["scale"], state["_growth_tracker"])
+
+    def set_loss_scale(self, state: LossScaleState) -> None:
+        """Go on from this scale, by this run's own policy."""
+        own = self.scaler.state_dict()
+        own |= {"scale": state.scale, "_growth_tracker": state.good_steps}
+        self.scaler.load_state_dict(own)
 
     def apply(self) -> tuple[Tensor, bool]:
         """Take one step from the gradients in place, then drop them.

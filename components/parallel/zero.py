@@ -33,6 +33,7 @@ from components.parallel.base import (
     Sums,
     average_buffers,
     loss_or_zero,
+    mean_buffers,
     merge_over_ranks,
     optimizer_tensors,
     refuse_half_parameters,
@@ -41,11 +42,19 @@ from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import Autocast, compute_as_autocast
 from components.parallel.outputs import checked_outputs
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
+from components.parallel.shard import Shard
+from components.parallel.state import (
+    LossScaleState,
+    OptimizerState,
+    SavedScalars,
+    SavedTensors,
+    persistent_buffers,
+)
 from components.parallel.tally import Tally
 from components.parallel.zero_config import Offload, ZeroOptions, derive
 from components.parallel.zero_extra import check_extra
 from components.parallel.zero_masters import Masters
-from components.parallel.zero_offload import check_nvme, check_offload
+from components.parallel.zero_offload import check_nvme, check_offload, refuse_to_save_nvme
 from components.parallel.zero_scaler import LossScale
 from components.precision import Precision
 
@@ -222,6 +231,29 @@ class Zero(Parallel):
     def full_weights(self) -> dict[str, Tensor]:
         average_buffers(self.plain, self.dp_size)
         return self.masters.full_weights()
+
+    def check_saving(self) -> None:
+        refuse_to_save_nvme(self.options)
+
+    def weights(self) -> dict[str, Shard]:
+        buffers = mean_buffers(self.plain, self.dp_size)
+        shared = {name: Shard.whole(buffer) for name, buffer in buffers.items()}
+        return {**self.masters.weights(), **shared}
+
+    def optimizer_state(self) -> OptimizerState:
+        return self.masters.optimizer_state()
+
+    def make_optimizer_state(self, tensors: SavedTensors, scalars: SavedScalars) -> None:
+        self.masters.make_optimizer_state(tensors, scalars)
+
+    def loss_scale_state(self) -> LossScaleState | None:
+        return self.scale.state()
+
+    def set_loss_scale(self, state: LossScaleState) -> None:
+        self.scale.cur_scale, self.scale.good_steps = state.scale, state.good_steps
+
+    def own_buffers(self) -> dict[str, Tensor]:
+        return persistent_buffers(self.plain)
 
     def held(self) -> Held:
         return Held(

@@ -6,6 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from components.parallel import zero_state
+from components.parallel.shard import Shard
+from components.parallel.state import OptimizerState, SavedScalars, SavedTensors
 
 MASTERS = (
     "fp32_partitioned_groups_flat",
@@ -57,6 +62,32 @@ class Masters:
             if hasattr(self.zero_optimizer, attribute):
                 return list(getattr(self.zero_optimizer, attribute))
         raise AttributeError(f"no masters in {type(self.zero_optimizer).__name__}")
+
+    def pieces(self) -> list[zero_state.Fragment]:
+        """This rank's runs of the trainable parameters."""
+        return zero_state.fragments(self.model, self.zero_optimizer, self.flat())
+
+    def weights(self) -> dict[str, Shard]:
+        """This rank's pieces of the fp32 parameters; frozen ones on the main rank, whole."""
+        frozen = {
+            name: Shard.whole(self.frozen[p])
+            for name, p in self.model.named_parameters()
+            if p in self.frozen and self.main
+        }
+        return {**frozen, **{piece.name: piece.of(piece.flat) for piece in self.pieces()}}
+
+    def optimizer_state(self) -> OptimizerState:
+        """This rank's part of the optimizer's state, by parameter."""
+        return zero_state.state_of(self._optimizer, self.pieces())
+
+    def make_optimizer_state(self, tensors: SavedTensors, scalars: SavedScalars) -> None:
+        """Give the optimizer state of the saved layout, to be filled."""
+        zero_state.make_state(self._optimizer, self.pieces(), tensors, scalars)
+
+    @property
+    def _optimizer(self) -> Optimizer:
+        optimizer: Optimizer = self.zero_optimizer.optimizer
+        return optimizer
 
     def parameters(self) -> list[Tensor]:
         """The parameters that this rank holds: whole ones, or its parts of spread ones.

@@ -49,6 +49,19 @@ def check_nvme(options: ZeroOptions) -> None:
         )
 
 
+def refuse_to_save_nvme(options: ZeroOptions) -> None:
+    """Refuse checkpoints of optimizer state that lives in files.
+
+    Raises:
+        ConfigError: naming both settings.
+    """
+    if nvme := _nvme(options):
+        raise ConfigError(
+            f"{nvme} keeps state in files of DeepSpeed's own, which a checkpoint cannot read: take "
+            "checkpoint=weights, which saves the final weights alone, or offload to cpu."
+        )
+
+
 def _nvme(options: ZeroOptions) -> str:
     """The settings that ask for NVMe, as a phrase; empty when none does."""
     places = {

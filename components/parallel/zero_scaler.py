@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from components.parallel.state import LossScaleState
 from components.precision import Precision
 
 
@@ -38,6 +39,10 @@ class LossScale:
     @property
     def loss_scale(self) -> float:
         return self.cur_scale
+
+    def state(self) -> LossScaleState | None:
+        """Where the scale stands; None when the loss is not scaled."""
+        return LossScaleState(self.cur_scale, self.good_steps) if self.dynamic else None
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """The loss to call backward on."""

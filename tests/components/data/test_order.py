@@ -55,6 +55,7 @@ def test_partial_keeps_the_rest_as_a_smaller_window() -> None:
 def test_drop_says_once_what_it_leaves_out(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         order = GlobalOrder(5, 2, seed=0)
+        order.tell_unused()
     assert order.steps_per_epoch == 2
     assert "1 of 5 samples unused per epoch" in caplog.text
     caplog.clear()
