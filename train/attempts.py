@@ -11,10 +11,10 @@ from components.cluster.nodes import Nodes
 from components.cluster.preemption import Notice
 from train import failure, status
 from train.failure import Failure
-from train.files import write_json, write_text
+from train.files import write_text
 from train.node_gang import Place, meet, run_gang
-from train.provenance import provenance
-from train.resume import next_attempt
+from train.provenance import note_attempt
+from train.resume import make_way, next_attempt
 from train.run_plan import Plan, as_yaml
 
 LAST_WORDS_S = 12.0
@@ -113,10 +113,13 @@ def show(plan: Plan, folder: Path) -> None:
 
 
 def describe(plan: Plan, folder: Path, attempt: int) -> Ticket:
-    """Write down what an attempt is; returns what the others need to know."""
+    """Write down what an attempt is; returns what the others need to know.
+
+    What earlier attempts left beyond the point where it goes on is put aside.
+    """
+    if attempt > 1:
+        make_way(plan, folder)
     text = as_yaml(plan)
     write_text(folder / "config.yaml", text)
-    write_json(
-        folder / "provenance.json", {**provenance(), "cell": plan.cell, "seed": plan.config.seed}
-    )
+    note_attempt(plan, folder, attempt)
     return Ticket(str(folder), new_run_id(), text, attempt)

@@ -14,7 +14,7 @@ from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
-from train import hydra_api, status, sweep
+from train import hydra_api, lock, resume, status, sweep
 from train.command_line import compose_jobs, parse
 from train.groups import check_groups
 from train.targets import check_jobs
@@ -75,6 +75,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
         hydra_api.run(run_job, line.argv)
         return 0
     sweep.refuse_in_gang(line, gang)
+    line, going = resume.expand(line, gang)
     jobs = compose_jobs(line)
     sweep.refuse_over_nodes(line, jobs)
     check_groups(jobs)
@@ -86,14 +87,20 @@ def command(argv: list[str], gang: Joined | None) -> int:
         from train.preflight import preflight
 
         for job in jobs:
-            plan = preflight(job.config, gang, job.folder)
+            plan = resume.onto(preflight(job.config, gang, job.folder), going)
+            if resume.finished(plan, going):
+                return 0
             if dry_run:
                 print("\n".join([*plan.lines(), f"folder      {job.folder}", ""]))
             elif gang is None and plan.cluster.node_rank > 0:
                 return follow_node(plan)
     if not dry_run:
-        for job in jobs:
-            status.check_free(job.folder)
+        if going is None:
+            for job in jobs:
+                status.check_free(job.folder)
+        else:
+            lock.take(going.folder.absolute())
+            resume.keep(going)
         sweep.keep(jobs)
         hydra_api.run(run_job, line.argv)
     return sweep.tell()
@@ -111,8 +118,9 @@ def run_job(config: DictConfig) -> float | None:
         sweep.started(folder, number)
     try:
         config = hydra_api.resolved(sweep.kept(number, config))
-        plan = preflight(config, gang, folder)
-        code = _lead(plan, folder, gang, notice)
+        going = resume.kept(folder)
+        plan = resume.onto(preflight(config, gang, folder), going)
+        code = _lead(plan, folder, gang, notice, going is not None)
     except ConfigError as refusal:
         # Not raised on: Hydra would take it for a crash of the job.
         if gang is not None:
@@ -128,11 +136,11 @@ def run_job(config: DictConfig) -> float | None:
     return sweep.objective(folder) if in_sweep else sys.exit(code)
 
 
-def _lead(plan: Plan, folder: Path, gang: Joined | None, notice: Notice) -> int:
+def _lead(plan: Plan, folder: Path, gang: Joined | None, notice: Notice, again: bool) -> int:
     if gang is not None:
         from train.member import lead_gang
 
-        return lead_gang(plan, folder, gang)
+        return lead_gang(plan, folder, gang, again)
     from train.launch import lead
 
-    return lead(plan, folder, notice)
+    return lead(plan, folder, notice, again)

@@ -43,10 +43,14 @@ class Loop:
         log_every, eval_every: in steps; `eval_every` 0 evaluates after the last step only.
         max_skips: skipped steps in a row that end the run; None when nothing is skipped.
         patience: evaluations in a row without a lower `val/loss` that end the run; None never.
-        on_update: called once, after the first step that changed the weights.
+        on_update: called once, after this attempt's first step that changed the weights.
         progress: steps taken.
         scales: the loss scale after each skipped step of the present row.
         evaluations: `val/loss` of each evaluation so far, reduced over all ranks.
+        evaluated: the step of the last evaluation, and its metrics.
+        boundary: called at the end of each step, when its record and evaluation are out: the place
+            to save and to stop.
+        watched: passes an evaluation's micro-batches on; may raise to cut it short.
         lower_is_better: the objective's metrics of which the lowest is the best, besides the loss.
         higher_is_better: evaluation metrics that an objective added to the loss.
     """
@@ -65,10 +69,14 @@ class Loop:
     patience: int | None
     on_update: Callable[[], None]
     progress: Progress
+    boundary: Callable[[], None] = lambda: None
+    watched: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
     lower_is_better: Collection[str] = ()
     scales: list[float] = field(default_factory=list)
     evaluations: list[float] = field(default_factory=list)
+    evaluated: tuple[int, dict[str, float]] = (-1, {})
     higher_is_better: set[str] = field(default_factory=set)
+    _types_noted: bool = False
 
     @property
     def step(self) -> int:
@@ -81,12 +89,15 @@ class Loop:
         Raises:
             Diverged: when going on is pointless.
         """
+        if self.step and self._due(self.eval_every) and self.evaluated[0] != self.step:
+            self._evaluate()  # the attempt before this one was stopped in it
         while self.step < self.steps and not self.stopped_early():
             self._train_step()
             if self.step % self.log_every == 0 or self.step == self.steps:
                 self._record()
             if self._due(self.eval_every):
                 self._evaluate()
+            self.boundary()
         if self.meter.pending:
             self._record()
 
@@ -118,6 +129,24 @@ class Loop:
             f"{self.patience}"
         )
 
+    def state(self) -> dict[str, Any]:
+        """Where the loop stands, as plain numbers."""
+        return {
+            "step": self.step,
+            "scales": self.scales,
+            "evaluations": self.evaluations,
+            "evaluated": list(self.evaluated),
+            "higher_is_better": sorted(self.higher_is_better),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.progress.step = state["step"]
+        self.scales, self.evaluations = state["scales"], state["evaluations"]
+        step, metrics = state["evaluated"]
+        self.evaluated = (step, metrics)
+        self.higher_is_better = set(state["higher_is_better"])
+
     def _due(self, every: int) -> bool:
         return self.step == self.steps or (every > 0 and self.step % every == 0)
 
@@ -131,7 +160,8 @@ class Loop:
         if result.applied:
             # The schedule's unit is the update: it moves only when the weights did.
             self.scheduler.step()
-            if self.meter.updates == 0:
+            if not self._types_noted:
+                self._types_noted = True
                 self.on_update()
             self.scales.clear()
         self.meter.add(result, micro_batches, waited)
@@ -171,7 +201,7 @@ class Loop:
         if self.validation is None:
             return
         start = time.perf_counter()
-        means = self.parallel.evaluate(self.validation()).means()
+        means = self.parallel.evaluate(self.watched(self.validation())).means()
         seconds = time.perf_counter() - start
         self.meter.pause(seconds)
         higher = means.keys() - {"loss", *self.lower_is_better}
@@ -180,6 +210,7 @@ class Loop:
         named = {f"val/{name}": value for name, value in metrics.items()}
         self.report({"step": self.step, **named, "val/time_s": seconds})
         self.evaluations.append(means["loss"])
+        self.evaluated = (self.step, named)
         if not math.isfinite(means["loss"]):
             raise Diverged(
                 f"the validation loss is {means['loss']} at step {self.step}: lower optimizer.lr, "

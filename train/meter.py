@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from components.data.batch import Batch
@@ -42,6 +43,7 @@ class Meter:
         self.over_ranks = over_ranks
         self.tokens: int | None = None
         self.samples = 0
+        self.samples_before = 0
         self.skipped = 0
         self.updates = 0
         self.measured_steps = 0
@@ -83,6 +85,47 @@ class Meter:
         else:
             self.skipped += 1
 
+    def total_samples(self) -> int:
+        """Samples consumed over all ranks, by earlier attempts too. Call on all ranks."""
+        return self.samples_before + self.over_ranks(self.samples)
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain numbers, the present window included. Call on all ranks."""
+        last = self._last
+        return {
+            "samples": self.total_samples(),
+            "told": self._told,
+            "updates": self.updates,
+            "skipped": self.skipped,
+            "measured": [self.measured_steps, self.measured_samples, self.measured_time],
+            "first": self._first,
+            "tokens": self.tokens,
+            "window": {
+                "loss": float(self._loss),
+                "losses": self._losses,
+                "steps": self._steps,
+                "waited": self._waited,
+                "elapsed": time.perf_counter() - self._start - self._paused,
+                "grad_norm": None if last is None else float(last.grad_norm),
+                "loss_scale": None if last is None else last.loss_scale,
+            },
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`, on any number of ranks."""
+        window = state["window"]
+        self.samples_before = state["samples"]
+        self._told = state["told"]
+        self.updates, self.skipped = state["updates"], state["skipped"]
+        self.measured_steps, self.measured_samples, self.measured_time = state["measured"]
+        self._first, self.tokens = state["first"], state["tokens"]
+        self._loss, self._losses, self._steps = window["loss"], window["losses"], window["steps"]
+        self._waited, self._paused = window["waited"], 0.0
+        self._start = time.perf_counter() - window["elapsed"]
+        if window["grad_norm"] is not None:
+            norm = torch.tensor(window["grad_norm"])
+            self._last = Step(torch.tensor(0.0), norm, True, window["loss_scale"])
+
     def pause(self, seconds: float) -> None:
         """Leave `seconds` (an evaluation) out of the rates."""
         self._paused += seconds
@@ -96,7 +139,7 @@ class Meter:
         elapsed = time.perf_counter() - self._start - self._paused
         step_time = elapsed / self._steps
         # What was really consumed: the last step of an epoch may have fewer samples.
-        samples = self.over_ranks(self.samples)
+        samples = self.total_samples()
         window, self._told = samples - self._told, samples
         if not self._first:  # the first window holds warm-up: allocations, compilation
             self.measured_steps += self._steps

@@ -23,6 +23,7 @@ from train import sizes
 from train.kinds import build_kind, build_loggers, build_objective, must_have
 from train.optimizer_trial import try_optimizer
 from train.run_plan import Plan
+from train.start_weights import check_init
 from train.targets import build
 
 
@@ -45,10 +46,13 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     build_kind(Data, config.data, "data")
     checkpoint = build(config.checkpoint, "checkpoint")
-    must_have(checkpoint, ("finish",), config.checkpoint, "checkpoint")
+    must_have(checkpoint, ("saver", "finish"), config.checkpoint, "checkpoint")
+    if checkpoint.enabled:
+        parallel.check_saving()
     loggers = build_loggers(config)
     model = _on_meta(config)
     refuse_half_parameters(model, precision)
+    check_init(config, model)
     try_optimizer(config, model, cluster.device_type())
 
     cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)
@@ -93,6 +97,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         precision=precision.name,
         parallel=parallel.name,
         preload=_preload(config, loggers),
+        model=model,
     )
 
 

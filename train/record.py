@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from torch import nn
 
 from components.cluster.cluster import Cluster
 from components.cluster.devices import peak_flops
+from components.cluster.preemption import Preempted
 from components.cluster.ranks import Ranks, sum_over_ranks
 from components.data.base import Data
 from components.logger.base import Loggers, RunInfo
@@ -29,6 +29,7 @@ from train.kinds import build_loggers
 from train.loop import Loop
 from train.meter import Meter, Scale
 from train.observe import ComputeProbe, effective_dtypes, peak_memory
+from train.saved import Saved
 from train.summary import Summary
 
 log = logging.getLogger(__name__)
@@ -63,25 +64,39 @@ class Recorder:
         self.flops: float | None = flops_per_sample() if callable(flops_per_sample) else None
         self.summary = Summary()
         self.dtypes: dict[str, str] = {}
+        self.data_record = data.record()
+        self.records = 0
         self._provenance = read_json(folder / "provenance.json")
         sinks = [JsonlLogger(), ConsoleLogger(console), *build_loggers(config)]
         self.loggers = Loggers(sinks if ranks.main else [])
 
+    @property
+    def fingerprint(self) -> str | None:
+        """The data set's."""
+        found = self.data_record.get("fingerprint")
+        return None if found is None else str(found)
+
     @contextmanager
-    def recording(self) -> Iterator[None]:
-        """The sinks are open inside; an exception closes them as failed."""
+    def recording(self, saved: Saved | None) -> Iterator[None]:
+        """The sinks are open inside; an exception closes them as preempted or failed.
+
+        Args:
+            saved: the checkpoint that the run goes on from.
+        """
+        self.records = saved.manifest.records if saved else 0
         baselines = self.data.baselines()
         if baselines:
             log.info("baselines: %s", _numbers(baselines))
-        self._note(data=self.data.record())
+        self._note(data=self.data_record)
         if self.ranks.main:
             for name, content in self.parallel.files().items():
                 write_json(self.folder / name, content)
         self.loggers.start(self._info())
         try:
             yield
-        except BaseException:
-            self.loggers.finish("failed", self.summary.metrics(set()))
+        except BaseException as error:
+            status = "preempted" if isinstance(error, Preempted) else "failed"
+            self.loggers.finish(status, self.summary.metrics(set()))
             raise
 
     def _info(self) -> RunInfo:
@@ -90,7 +105,7 @@ class Recorder:
         assert isinstance(config, dict)
         return RunInfo(
             folder=self.folder,
-            run_id=hashlib.sha256(str(self.folder).encode()).hexdigest()[:12],
+            run_id=self._provenance["run"]["id"],
             name=self.folder.name,
             config={str(key): value for key, value in config.items()},
             cell=self._provenance.get("cell", {}),
@@ -113,6 +128,7 @@ class Recorder:
 
     def report(self, record: dict[str, Any]) -> None:
         """Pass one record on, stamped with the time."""
+        self.records += 1
         self.summary.add(record)
         self.loggers.log({"step": record["step"], "time": time.time(), **record})
 
@@ -122,8 +138,12 @@ class Recorder:
         log.info("dtypes: %s", ", ".join(f"{key} {value}" for key, value in self.dtypes.items()))
         self._note(dtypes=self.dtypes)
 
-    def complete(self, loop: Loop) -> None:
-        """Write the summary. Call on all ranks."""
+    def complete(self, loop: Loop, saving_s: float) -> None:
+        """Write the summary. Call on all ranks.
+
+        Args:
+            saving_s: seconds that training stood still for checkpoints.
+        """
         held = self.parallel.held().bytes()
         memory = {"held": held, "peak": peak_memory(self.ranks.device, sum(held.values()))}
         gathered: list[Any] = [None] * self.ranks.world_size
@@ -138,6 +158,7 @@ class Recorder:
             "throughput": loop.meter.throughput(),
             "peak_memory_bytes": [rank["peak"] for rank in gathered],
             "held_bytes": [rank["held"] for rank in gathered],
+            "saving_s": saving_s,
             "dtypes": self.dtypes,
             "cell": self._provenance.get("cell", {}),
         }

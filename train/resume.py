@@ -1,12 +1,273 @@
-"""Where an attempt of a run goes on from."""
+"""Whether a command goes on with a run: with which, from where, and with what changes."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from train.run_plan import Plan
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from components.checkpoint import folders
+from components.checkpoint.folders import CONFIG
+from components.checkpoint.manifest import Damaged, read_manifest
+from components.cluster.joined import Joined
+from components.errors import ConfigError
+from train import identity, records, run_names, status
+from train.changes import changes, in_words, refuse_changes
+from train.command_line import CommandLine, compose_jobs, parse
+from train.config_hash import lasting
+from train.hydra_api import CONF
+from train.locate_run import locate
+from train.merge import key_of, merged
+from train.newest import Found, newest, whole
+
+if TYPE_CHECKING:
+    from train.run_plan import Plan
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Going:
+    """A run that is gone on with.
+
+    Attributes:
+        folder: its own.
+        found: where it goes on.
+        before: its config so far, without what says only how it was started.
+        state: its status.
+    """
+
+    folder: Path
+    found: Found
+    before: dict[str, Any]
+    state: dict[str, Any]
+
+
+_going: dict[Path, Going] = {}
+
+
+def keep(going: Going) -> None:
+    """Keep a run for the job that goes on with it, in the same process."""
+    _going[going.folder.absolute()] = going
+
+
+def kept(folder: Path) -> Going | None:
+    """The run that was kept for this folder; None for a new one."""
+    return _going.get(folder.absolute())
+
+
+def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going | None]:
+    """The command line in full: with the overrides and the folder of the run that it goes on with.
+
+    Raises:
+        ConfigError: when there is nothing to go on with, or nothing that is whole.
+    """
+    if line.passthrough:
+        return line, None
+    resume, run_id = line.base.get("resume"), line.base.get("run_id")
+    if line.multirun:
+        _refuse_sweep(resume, run_id)
+        return line, None
+    if gang is not None and gang.attempt:
+        from train.member import earlier_folder
+
+        folder = earlier_folder(gang)
+        if folder is not None:
+            return _with_folder(line, folder), _going_on(folder)
+    if resume is None or resume == AUTO:
+        return _by_identity(line, resume, run_id)
+    follows = int(line.base.cluster.get("node_rank") or 0) > 0
+    try:
+        located = locate(str(resume))
+    except ConfigError:
+        if follows:  # node 0 knows
+            return line, None
+        raise
+    own = _own_words(located.folder)
+    words = merged(own.overrides, line.overrides, [*line.composer.groups()])
+    line = parse([*_flags(line, own), *words])
+    line = _with_folder(line, located.folder)
+    return line, None if follows else _going_on(located.folder, located.checkpoint)
+
+
+def _refuse_sweep(resume: str | None, run_id: str | None) -> None:
+    for key, value in (("resume", resume), ("run_id", run_id)):
+        if value is not None:
+            raise ConfigError(
+                f"-m with {key}={value}: a sweep is a folder of new runs. Go on with one of its "
+                "runs by resume=<its folder>, without -m."
+            )
+
+
+def _by_identity(
+    line: CommandLine, resume: str | None, run_id: str | None
+) -> tuple[CommandLine, Going | None]:
+    """A run whose folder the command itself gives: begun there, or gone on with."""
+    named = any(key_of(text) == "hydra.run.dir" for text in line.overrides)
+    short = run_names.short_name([t for t in line.overrides if not t.startswith("hydra.")])
+    own = identity.folder_of(run_id, short)
+    if own is not None and not named:
+        line = _with_folder(line, own)
+    elif resume is None and not (named and identity.requeued()):
+        return line, None
+    elif resume == AUTO and not named:
+        raise ConfigError(
+            "resume=auto goes on in a folder that is the same each time, and this command makes a "
+            "new one. Add run_id=<name>, or hydra.run.dir=<folder>."
+        )
+    (job,) = compose_jobs(line)
+    if (job.folder / status.FILE).exists():
+        return line, _going_on(job.folder)
+    if resume == AUTO and not job.config.dry_run:
+        print(f"resume=auto: {job.folder} holds no run yet: this one begins there", flush=True)
+    return line, None
+
+
+def _with_folder(line: CommandLine, folder: Path) -> CommandLine:
+    """The same command in a given folder."""
+    others = [text for text in line.argv if key_of(text) != "hydra.run.dir"]
+    return parse([*others, f"hydra.run.dir='{folder}'"])
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a run was started with."""
+
+    overrides: list[str]
+    flags: dict[str, str]
+
+
+def _own_words(folder: Path) -> _Words:
+    """Overrides, and the flags that name configs outside the project."""
+    try:
+        overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
+        hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
+    except (OSError, AttributeError) as error:
+        raise ConfigError(
+            f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
+            f"read ({error}). Give the same overrides again with hydra.run.dir={folder} "
+            "resume=auto."
+        ) from error
+    sources = {source.provider: source.path for source in hydra.runtime.config_sources}
+    flags = {"--config-name": str(hydra.job.config_name)}
+    if sources.get("main") not in (None, str(CONF)):
+        flags["--config-path"] = sources["main"]
+    if "command-line" in sources:
+        flags["--config-dir"] = sources["command-line"].removeprefix("file://")
+    return _Words([str(text) for text in overrides], flags)
+
+
+def _flags(line: CommandLine, own: _Words) -> list[str]:
+    """The command's flags, and the run's own where it gives none."""
+    given = line.argv[: len(line.argv) - len(line.overrides)]
+    names = {flag.partition("=")[0] for flag in given}
+    added = [f"{name}={value}" for name, value in own.flags.items() if name not in names]
+    return [*given, *added]
+
+
+def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
+    """A run and the place in it to go on from.
+
+    Raises:
+        ConfigError: when the checkpoint that was named, or every one there is, is damaged.
+    """
+    if checkpoint is not None:
+        try:
+            found = whole(checkpoint)
+        except Damaged as error:
+            others = [path for path in folders.found(folder) if path.name != checkpoint.name]
+            cure = f"Take {others[0]}." if others else "There is no other."
+            raise ConfigError(f"resume={checkpoint} is damaged: {error}. {cure}") from error
+    else:
+        found = newest(folder)
+        if found.checkpoint is None and found.skipped:
+            raise ConfigError(
+                f"resume={folder}: no checkpoint is whole.\n  "
+                + "\n  ".join(found.skipped)
+                + f"\nTo begin anew, take another folder, or remove {folder / folders.PLACE}."
+            )
+    for damage in found.skipped:
+        print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
+    return Going(folder, found, _config_at(folder, found), status.read(folder))
+
+
+def _config_at(folder: Path, found: Found) -> dict[str, Any]:
+    """The config with which the checkpoint was written; without one, that of the run."""
+    path = (found.checkpoint or folder) / CONFIG
+    if not path.exists():
+        return {}  # ended before its config was resolved
+    loaded = OmegaConf.load(path)
+    assert isinstance(loaded, DictConfig)
+    return lasting(loaded)
+
+
+def onto(plan: Plan, going: Going | None) -> Plan:
+    """The plan of a run that goes on: checked against what it was, and pointed at its checkpoint.
+
+    Raises:
+        ConfigError: for a change that would make another curve of it, or another model.
+    """
+    if going is None:
+        return _at(plan, Found())
+    found = changes(going.before, lasting(plan.config)) if going.before else []
+    refuse_changes(found, plan.config.resume_allow, str(going.found.checkpoint or going.folder))
+    if going.found.checkpoint is not None:
+        from train.start_weights import check_resumed
+
+        check_resumed(going.found.checkpoint, plan.model)
+    attempt = going.state.get("attempts", 1) + 1
+    told = f"{attempt}, {going.found.words}"
+    return replace(_at(plan, going.found), attempt=told, changes=tuple(in_words(found)))
+
+
+def _at(plan: Plan, found: Found) -> Plan:
+    config = plan.config.copy()
+    with open_dict(config):
+        config.resume = None if found.checkpoint is None else str(found.checkpoint)
+    return replace(plan, config=config)
+
+
+def finished(plan: Plan, going: Going | None) -> bool:
+    """Whether nothing is left to do, which is said."""
+    if going is None or going.state.get("status") != "completed":
+        return False
+    steps = going.before.get("steps", 0)
+    if plan.config.steps > steps:
+        return False
+    print(
+        f"{going.folder} is complete: {going.state.get('steps')} of {steps} steps, nothing is left "
+        f"to do. For more, add steps=<above {steps}>; for another run, take another folder or "
+        "run_id."
+    )
+    return True
 
 
 def next_attempt(plan: Plan, folder: Path) -> tuple[Plan, int]:
     """The plan of a run's next attempt, and the step that it goes on from; 0 from the start."""
-    return plan, 0
+    found = newest(folder)
+    for damage in found.skipped:
+        print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
+    return replace(_at(plan, found), attempt=None, changes=()), found.step
+
+
+def make_way(plan: Plan, folder: Path) -> None:
+    """Put aside what an earlier attempt left beyond the point where this one goes on.
+
+    Called by the process that leads the run, before its ranks start.
+    """
+    folders.clean(folder)
+    checkpoint = plan.config.resume
+    found = Found() if checkpoint is None else whole_again(Path(checkpoint))
+    folders.put_aside_after(folder, found.step)
+    moved = records.keep_records(folder, found.records)
+    if moved:
+        print(f"{moved} records after step {found.step} are put aside: {records.SUPERSEDED}")
+
+
+def whole_again(checkpoint: Path) -> Found:
+    """What a checkpoint says of itself, its files having been read before."""
+    manifest = read_manifest(checkpoint)
+    return Found(checkpoint, manifest.step, manifest.records)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from torch import nn
 
 from components.cluster.cluster import Cluster
 from train import sizes
@@ -23,6 +24,9 @@ class Plan:
         sizes: of one step.
         parameters: number of the model's parameters, tied ones once.
         precision, parallel: the words on the command line.
+        model: on the meta device.
+        attempt: which one, and from where, of a run that goes on.
+        changes: what it does otherwise than before.
         preload: modules that ranks need and that are worth importing once, before they fork.
     """
 
@@ -37,6 +41,9 @@ class Plan:
     precision: str
     parallel: str
     preload: tuple[str, ...]
+    model: nn.Module = field(repr=False)
+    attempt: str | None = None
+    changes: tuple[str, ...] = ()
 
     @property
     def cell(self) -> dict[str, Any]:
@@ -62,6 +69,8 @@ class Plan:
             f"{size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel",
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
+            *([f"attempt     {self.attempt}"] if self.attempt else []),
+            *(f"changed     {change}" for change in self.changes),
         ]
 
 

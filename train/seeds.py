@@ -22,6 +22,11 @@ def seed_rank(seed: int, rank: int) -> None:
     _seed(np.random.SeedSequence([seed, DROPOUT, rank]))
 
 
+def seed_resumed(seed: int, rank: int, step: int) -> None:
+    """Seed every library by rank where no saved state fits: new draws, the same each time."""
+    _seed(np.random.SeedSequence([seed, DROPOUT, rank, step]))
+
+
 def _seed(sequence: np.random.SeedSequence) -> None:
     words = sequence.generate_state(3)
     torch.manual_seed(int(words[0]))

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
@@ -48,6 +48,11 @@ class Settings:
     log_every: int = 10
     eval_every: int = 100
     patience: int | None = None
+    resume: str | None = None
+    resume_allow: list[str] = field(default_factory=list)
+    init_from: str | None = None
+    init_strict: bool = True
+    run_id: str | None = None
     dry_run: bool = False
 
 

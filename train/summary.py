@@ -29,6 +29,14 @@ class Summary:
             if name not in self.highest or value > self.highest[name]["value"]:
                 self.highest[name] = entry
 
+    def state(self) -> dict[str, Any]:
+        """All of it as plain numbers."""
+        return {"last": self.last, "lowest": self.lowest, "highest": self.highest}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state`."""
+        self.last, self.lowest, self.highest = (state[k] for k in ("last", "lowest", "highest"))
+
     def metrics(self, higher_is_better: set[str]) -> dict[str, Any]:
         """`last` and `best` by metric; best is the lowest unless the metric is named."""
         best = {

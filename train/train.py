@@ -8,6 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from components.cluster.cluster import Cluster
+from components.cluster.control import Control
 from components.cluster.preemption import Notice
 from components.cluster.ranks import Ranks, all_agree, leave
 from components.data.base import Data
@@ -15,12 +16,17 @@ from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
+from train.keeper import Keeper
 from train.kinds import build_objective
 from train.loop import Loop, Progress
 from train.record import Recorder
 from train.rehearsal import refuse_deaf_patience, rehearse
+from train.saved import saved_in
 from train.seeds import seed_init, seed_rank
+from train.start_weights import start_weights
+from train.status import refuse_if_over
 from train.targets import build
+from train.training_state import TrainingState, tied_names
 
 
 def train(
@@ -47,16 +53,19 @@ def train(
         notice: whether this process has been warned that it is to end soon.
     """
     seed_init(config.seed)
+    saved = saved_in(config)
     precision = build(config.precision, "precision")
     parallel = build(config.parallel, "parallel")
     checkpoint = build(config.checkpoint, "checkpoint")
     model = build(config.model, "model")
     checkpoint_blocks(model, config.activation_checkpointing)
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    tied = tied_names(model)
     objective = build_objective(config, model)
     train_set, val_set = data.train_set(), data.val_set()
     rehearse(model, objective, train_set, config)
     refuse_deaf_patience(config, val_set)
+    start_weights(config, saved.checkpoint if saved else None, model)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
@@ -77,30 +86,41 @@ def train(
         shuffle=data.shuffle,
         epoch_end=data.epoch_end,
         accumulation=config.accumulation,
+        start_step=saved.first_step(config, train_set) if saved else 0,
         **cut,
     )
-    with recorder.recording():
-        loop = Loop(
-            parallel=parallel,
-            scheduler=scheduler,
-            batches=batches,
-            validation=None if val_set is None else partial(eval_batches, val_set, **cut),
-            derive=data.derive,
-            meter=recorder.meter(),
-            report=recorder.report,
-            steps=config.steps,
-            log_every=config.log_every,
-            eval_every=config.eval_every,
-            max_skips=precision.max_consecutive_skips if precision.scaled else None,
-            patience=config.patience,
-            on_update=recorder.note_dtypes,
-            progress=progress,
-            lower_is_better=getattr(objective, "lower_is_better", ()),
-        )
-        loop.run()
+    loop = Loop(
+        parallel=parallel,
+        scheduler=scheduler,
+        batches=batches,
+        validation=None if val_set is None else partial(eval_batches, val_set, **cut),
+        derive=data.derive,
+        meter=recorder.meter(),
+        report=recorder.report,
+        steps=config.steps,
+        log_every=config.log_every,
+        eval_every=config.eval_every,
+        max_skips=precision.max_consecutive_skips if precision.scaled else None,
+        patience=config.patience,
+        on_update=recorder.note_dtypes,
+        progress=progress,
+        lower_is_better=getattr(objective, "lower_is_better", ()),
+    )
+    state = TrainingState(
+        config, attempt, ranks, parallel, precision, scheduler, loop, recorder, tied
+    )
+    control = Control(ranks, cluster.timeout_s)
+    may_commit = partial(refuse_if_over, folder, attempt)
+    saver = checkpoint.saver(folder, control, cluster.timeout_s, may_commit)
+    keeper = Keeper(saver, control, notice, state)
+    with recorder.recording(saved):
+        if saved:
+            keeper.go_on_from(saved)
+        keeper.run()
         loop.check_trained()
         batches.close()
+        keeper.save_last()
         checkpoint.finish(folder, parallel, expected)
-        recorder.complete(loop)
+        recorder.complete(loop, saver.waited)
     parallel.close()
     leave()

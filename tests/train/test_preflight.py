@@ -108,7 +108,7 @@ def test_a_model_file_without_a_target(tmp_path: Path, text: str, message: str) 
         ),
         (
             ["checkpoint._target_=builtins.dict"],
-            "checkpoint._target_=builtins.dict gives a dict; a checkpoint is a class with finish.",
+            "checkpoint._target_=builtins.dict gives a dict; a checkpoint is a class with saver, finish.",
         ),
     ],
 )

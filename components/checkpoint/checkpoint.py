@@ -1,0 +1,106 @@
+"""When a run is saved, and how many checkpoints it keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from components.checkpoint.saver import Saver
+from components.checkpoint.weights import save_weights
+from components.cluster.control import Control
+from components.errors import ConfigError
+from components.parallel.base import Parallel
+
+
+class Checkpoint:
+    """What a run keeps of itself.
+
+    Args:
+        every_steps: optimizer steps between two checkpoints; None leaves it to the clock.
+        every_minutes: minutes between two checkpoints; None leaves it to the steps.
+        keep_last: the newest checkpoints that are kept; 0 writes none at all.
+        keep_best: further ones that are kept for `best_metric`. One that gets among the best is
+            saved right after its evaluation.
+        best_metric: an evaluation's, as in `val/loss`.
+        best_mode: whether the lowest or the highest is the best.
+        background: copy the state to CPU memory and write it beside training; the copy takes as
+            much memory as the rank's share of the checkpoint.
+        save_weights: leave `weights.safetensors` at the end.
+    """
+
+    def __init__(
+        self,
+        every_steps: int | None = 200,
+        every_minutes: float | None = 10.0,
+        keep_last: int = 2,
+        keep_best: int = 0,
+        best_metric: str = "val/loss",
+        best_mode: Literal["min", "max"] = "min",
+        background: bool = False,
+        save_weights: bool = True,
+    ) -> None:
+        for key, every in (("every_steps", every_steps), ("every_minutes", every_minutes)):
+            if every is not None and not 0 < every < math.inf:
+                raise ConfigError(
+                    f"checkpoint.{key}={every} must be above 0; null does not save by it."
+                )
+        for key, kept in (("keep_last", keep_last), ("keep_best", keep_best)):
+            if kept < 0:
+                raise ConfigError(f"checkpoint.{key}={kept} must be 0 or more checkpoints.")
+        if keep_best and not keep_last:
+            raise ConfigError(
+                f"checkpoint.keep_best={keep_best} with checkpoint.keep_last=0, which writes none: "
+                "a run is resumed from its newest checkpoint. Take checkpoint.keep_last=1."
+            )
+        if not best_metric.startswith("val/"):
+            raise ConfigError(
+                f"checkpoint.best_metric={best_metric} is no metric of an evaluation: take one "
+                "that begins with val/, as val/loss."
+            )
+        self.every_steps = every_steps
+        self.every_minutes = every_minutes
+        self.keep_last = keep_last
+        self.keep_best = keep_best
+        self.best_metric = best_metric
+        self.best_mode = best_mode
+        self.background = background
+        self.save_weights = save_weights
+
+    @property
+    def enabled(self) -> bool:
+        """Whether checkpoints are written at all."""
+        return self.keep_last > 0
+
+    def saver(
+        self, folder: Path, control: Control, timeout_s: float, may_commit: Callable[[], None]
+    ) -> Saver:
+        """What saves a run into its folder. Call on all ranks.
+
+        Args:
+            may_commit: called on the main rank before a checkpoint gets its name; may raise.
+        """
+        own = Control(control.ranks, timeout_s) if self.background else control
+        return Saver(
+            folder,
+            own,
+            every_steps=self.every_steps if self.enabled else None,
+            every_minutes=self.every_minutes if self.enabled else None,
+            keep_last=self.keep_last,
+            keep_best=self.keep_best,
+            best_metric=self.best_metric,
+            lowest=self.best_mode == "min",
+            background=self.background,
+            may_commit=may_commit,
+        )
+
+    def finish(self, folder: Path, parallel: Parallel, expected: dict[str, torch.Size]) -> None:
+        """Save the weights of a finished run. Call on all ranks: sharded ones are gathered."""
+        if not self.save_weights:
+            return
+        weights = parallel.full_weights()
+        if weights:
+            save_weights(folder, weights, expected)

@@ -1,0 +1,83 @@
+"""What a resumed run does otherwise than the run so far, and what it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from components.errors import ConfigError
+
+FIXED = {
+    "global_batch_size": "a step would see another number of samples",
+    "seed": "the samples would come in another order",
+    "data": "the samples would be others",
+    "optimizer._target_": "its state belongs to another kind of optimizer",
+}
+"""Keys that the curve depends on, and what would become of it."""
+
+FREE = ("data.num_workers", "data.path", "data.cache_dir")
+"""Keys below those that may change: where the same data lie is shown by their fingerprint."""
+
+NEVER = ("optimizer._target_",)
+"""Those of `FIXED` that no permission makes possible."""
+
+Change = tuple[str, Any, Any]
+"""(key, before, now)."""
+
+
+def changes(before: dict[str, Any], now: dict[str, Any]) -> list[Change]:
+    """The leaves in which two configs differ; one that is absent is None."""
+    old, new = _leaves(before), _leaves(now)
+    keys = [*new, *(key for key in old if key not in new)]
+    return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+
+
+def _leaves(node: Any, key: str = "") -> dict[str, Any]:
+    if not isinstance(node, dict) or not node:
+        return {key: node}
+    return {
+        full: leaf
+        for name, child in node.items()
+        for full, leaf in _leaves(child, f"{key}.{name}" if key else str(name)).items()
+    }
+
+
+def refuse_changes(found: Collection[Change], allowed: Collection[str], where: str) -> None:
+    """Refuse a change that would make another curve of a run, unless it is allowed by name.
+
+    Args:
+        allowed: keys of `FIXED`, from `resume_allow`.
+        where: what is resumed, for messages.
+
+    Raises:
+        ConfigError: listing every such change, and the cure; or for a name that is not in `FIXED`.
+    """
+    unknown = [key for key in allowed if key not in FIXED or key in NEVER]
+    if unknown:
+        names = ", ".join(key for key in FIXED if key not in NEVER)
+        raise ConfigError(f"resume_allow={unknown[0]} is not one of {names}.")
+    bad = []
+    for key, before, now in found:
+        fixed = next((f for f in FIXED if key == f or key.startswith(f"{f}.")), None)
+        if fixed is None or fixed in allowed or key.startswith(FREE):
+            continue
+        cure = "" if fixed in NEVER else f", or allow it: resume_allow=[{fixed}]"
+        bad.append(
+            f"{key}={now}, and the run so far had {before}: {FIXED[fixed]}. "
+            f"Leave it at {key}={before}{cure}."
+        )
+    if bad:
+        raise ConfigError(
+            f"resume={where} cannot go on with\n  " + "\n  ".join(bad) + "\nA new run that begins "
+            f"with its weights: init_from={where}"
+        )
+
+
+def in_words(found: Collection[Change]) -> list[str]:
+    """Changes for the console, one a line; the options of a component that was swapped left out."""
+    swapped = {key.removesuffix("._target_") for key, _, _ in found if key.endswith("._target_")}
+    return [
+        f"{key}: {before} -> {now}"
+        for key, before, now in found
+        if key.endswith("._target_") or key.rpartition(".")[0] not in swapped
+    ]

@@ -1,0 +1,121 @@
+"""The end of each step: whether to save, and whether to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from signal import Signals
+
+from components.checkpoint.saver import Saver
+from components.cluster.control import Control
+from components.cluster.preemption import Notice, Preempted
+from components.data.batch import Batch
+from train.saved import Saved
+from train.training_state import TrainingState
+
+ASK_EVERY = 8
+"""Micro-batches of an evaluation between two questions whether it is to be cut short."""
+
+
+class CutShort(Exception):
+    """An evaluation was left because the run has been warned to end."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"{Signals(signum).name} in an evaluation")
+        self.signum = signum
+
+
+class Keeper:
+    """Saves when a checkpoint is due, and saves and stops when some rank has been warned.
+
+    All ranks ask each other at the end of each step, so that all do the same at the same step.
+
+    Args:
+        saver: writes the checkpoints.
+        control: carries the question.
+        notice: this rank's own warning.
+        state: what is saved.
+    """
+
+    def __init__(
+        self, saver: Saver, control: Control, notice: Notice, state: TrainingState
+    ) -> None:
+        self.saver = saver
+        self.control = control
+        self.notice = notice
+        self.state = state
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Put back what a checkpoint holds. Call right before `run`, on all ranks."""
+        self.state.restore(saved)
+        self.saver.best = [(value, step) for value, step in saved.training["best"]]
+        self.saver.saved = self.state.loop.step
+
+    def run(self) -> None:
+        """The loop, watched over.
+
+        Raises:
+            Preempted: when the run has been warned; it is saved.
+        """
+        self.state.loop.boundary = self.boundary
+        self.state.loop.watched = self.watched
+        try:
+            self.state.loop.run()
+        except CutShort as cut:
+            self.stop(cut.signum)
+
+    def save_last(self) -> None:
+        """Save the finished run. Call on all ranks."""
+        self.save()
+        self.saver.wait()
+
+    def boundary(self) -> None:
+        """At the end of a step. Call on all ranks.
+
+        Raises:
+            Preempted: when the run has been warned; it is saved.
+            SaveFailed: when a checkpoint cannot be written.
+        """
+        self.saver.check()
+        warned, time_is_up = self.control.highest(self._warned(), self._time_is_up())
+        if warned:
+            self.stop(warned)
+        if time_is_up or self.saver.due(self.state.loop.step, self.state.metrics):
+            self.save()
+
+    def stop(self, signum: int) -> None:
+        """Save, and end the run. Call on all ranks.
+
+        Raises:
+            Preempted: always.
+        """
+        self.save()
+        self.saver.wait()
+        raise Preempted(self.state.loop.step, signum)
+
+    def save(self) -> None:
+        """Save the run as it stands, unless that is done already. Call on all ranks."""
+        before = self.saver.waited
+        self.saver.save(
+            lambda: self.state.snapshot(self.saver.best), self.state.loop.step, self.state.metrics
+        )
+        self.state.loop.meter.pause(self.saver.waited - before)
+
+    def watched(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """An evaluation's micro-batches; the last when the run is warned.
+
+        Raises:
+            CutShort: on all ranks at the same micro-batch.
+        """
+        for number, batch in enumerate(batches):
+            if number % ASK_EVERY == 0:
+                (warned,) = self.control.highest(self._warned())
+                if warned:
+                    raise CutShort(warned)
+            yield batch
+
+    def _warned(self) -> int:
+        return 0 if self.notice.asked is None else int(self.notice.asked)
+
+    def _time_is_up(self) -> int:
+        # One clock for all.
+        return int(self.control.ranks.main and self.saver.time_is_up)
