@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -113,7 +114,9 @@ def train(
     may_commit = partial(refuse_if_over, folder, attempt)
     saver = checkpoint.saver(folder, control, cluster.timeout_s, may_commit)
     keeper = Keeper(saver, control, notice, state)
-    with recorder.recording(saved):
+    # However training ends, its data workers go first: a sink's service that starts beside them
+    # may wait for what they have inherited of it.
+    with recorder.recording(saved), closing(batches):
         if saved:
             keeper.go_on_from(saved)
         keeper.run()
