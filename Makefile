@@ -3,13 +3,16 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 
-.PHONY: train test lint clean
+.PHONY: train test test-long lint clean
 
 train: $(VENV)/installed
 	$(VENV)/bin/python -m train $(ARGS)
 
 test: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest $(ARGS)
+
+test-long: $(VENV)/installed-dev
+	$(VENV)/bin/python -m pytest -m long -s $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .

@@ -23,7 +23,11 @@ GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out that need more GPUs than there are."""
+    """Leave tests out that take minutes, unless asked for, or need more GPUs than there are."""
+    if "long" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     needed = {id(item): _gpus_needed(item) for item in items}
     if not any(needed.values()):
         return

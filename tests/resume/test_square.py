@@ -68,21 +68,47 @@ TASK = Task(
 )
 
 
-def save_all(ranks: Ranks, words: tuple[str, ...], folder: Path) -> None:
-    for word in words:
-        train(ranks, word, TASK, folder / f"{word}{ranks.world_size}", stop=SAVED_AT)
+Corner = tuple[str, int]
+Pair = tuple[Corner, Corner]
+"""(saved under, resumed under)."""
+
+RING: list[Pair] = [
+    (("single", 1), ("zero3", 2)),
+    (("zero3", 2), ("fsdp", 4)),
+    (("fsdp", 4), ("pipeline", 2)),
+    (("pipeline", 2), ("zero1", 2)),
+    (("zero1", 2), ("hsdp", 4)),
+    (("hsdp", 4), ("ddp", 2)),
+    (("ddp", 2), ("zero2", 2)),
+    (("zero2", 2), ("fsdp", 2)),
+    (("fsdp", 2), ("zero3", 4)),
+    (("zero3", 4), ("single", 1)),
+]
+"""Each corner is saved once and resumed once."""
+
+ALL: list[Pair] = [(saved, resumed) for saved in CORNERS for resumed in CORNERS]
 
 
-def resume_all(
-    ranks: Ranks, words: tuple[str, ...], folder: Path
-) -> dict[tuple[str, tuple[str, int]], Told]:
-    """By (resumed under, saved under)."""
+def place(folder: Path, corner: Corner) -> Path:
+    """Where a corner's training is saved."""
+    return folder / f"{corner[0]}{corner[1]}"
+
+
+def save_all(ranks: Ranks, folder: Path) -> None:
+    """Train under each strategy of this size up to the step of the checkpoint."""
+    for word, size in CORNERS:
+        if size == ranks.world_size:
+            train(ranks, word, TASK, place(folder, (word, size)), stop=SAVED_AT)
+
+
+def resume_all(ranks: Ranks, pairs: list[Pair], folder: Path) -> dict[Pair, Told]:
+    """Go on under each strategy of this size from the others' checkpoints."""
     out = {}
-    for saved, size in CORNERS:
-        checkpoint = folder / f"{saved}{size}" / "checkpoints" / f"step-{SAVED_AT:06d}"
-        for word in words:
-            own = folder / f"from-{saved}{size}-{word}{ranks.world_size}"
-            out[word, (saved, size)] = train(ranks, word, TASK, own, stop=STEPS, resume=checkpoint)
+    for saved, resumed in pairs:
+        if resumed[1] == ranks.world_size:
+            checkpoint = place(folder, saved) / "checkpoints" / f"step-{SAVED_AT:06d}"
+            own = folder / f"{saved}-{resumed}"
+            out[saved, resumed] = train(ranks, resumed[0], TASK, own, stop=STEPS, resume=checkpoint)
     return out
 
 
@@ -93,31 +119,74 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Told:
 
 
 @pytest.fixture(scope="module")
-def square(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[tuple[tuple[str, int], tuple[str, int]], Told]:
-    """What the main rank tells, by ((resumed under, ranks), (saved under, ranks))."""
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with all checkpoints."""
     folder = tmp_path_factory.mktemp("square")
-    sizes = sorted({size for _, size in CORNERS})
-    words = {n: tuple(word for word, size in CORNERS if size == n) for n in sizes}
-    for size in sizes:
-        run(save_all, size, words[size], folder)
-    return {
-        ((word, size), saved): told
-        for size in sizes
-        for (word, saved), told in run(resume_all, size, words[size], folder)[0].items()
-    }
+    for size in sorted({size for _, size in CORNERS}):
+        run(save_all, size, folder)
+    return folder
 
 
-@pytest.mark.parametrize("saved", CORNERS, ids=lambda corner: f"saved-{corner[0]}x{corner[1]}")
-@pytest.mark.parametrize("resumed", CORNERS, ids=lambda corner: f"resumed-{corner[0]}x{corner[1]}")
-def test_the_curve_goes_on(
-    square: dict[tuple[tuple[str, int], tuple[str, int]], Told],
-    straight: Told,
-    saved: tuple[str, int],
-    resumed: tuple[str, int],
-) -> None:
-    told = square[resumed, saved]
-    for name in ("train/loss", "train/grad_norm", "lr", "samples", "val/loss"):
-        expected = {k: v for k, v in straight.by_step(name).items() if k > SAVED_AT}
-        same_losses(told.by_step(name), expected, 1e-5)
+def gone_on(pairs: list[Pair], folder: Path) -> dict[Pair, Told]:
+    """What the main rank tells of each pair."""
+    told: dict[Pair, Told] = {}
+    for size in sorted({resumed[1] for _, resumed in pairs}):
+        told |= run(resume_all, size, pairs, folder)[0]
+    return told
+
+
+@pytest.fixture(scope="module")
+def ring(saved: Path) -> dict[Pair, Told]:
+    return gone_on(RING, saved)
+
+
+@pytest.fixture(scope="module")
+def square(saved: Path) -> dict[Pair, Told]:
+    return gone_on(ALL, saved)
+
+
+def name(pair: Pair) -> str:
+    return "-to-".join(f"{word}x{size}" for word, size in pair)
+
+
+def difference(told: Told, straight: Told) -> float:
+    """The largest relative difference of the losses after the checkpoint."""
+    expected = {k: v for k, v in straight.by_step("train/loss").items() if k > SAVED_AT}
+    losses = told.by_step("train/loss")
+    assert losses.keys() == expected.keys()
+    return max(abs(losses[step] / loss - 1) for step, loss in expected.items())
+
+
+def check(told: Told, straight: Told) -> None:
+    for metric in ("train/loss", "train/grad_norm", "lr", "samples", "val/loss"):
+        expected = {k: v for k, v in straight.by_step(metric).items() if k > SAVED_AT}
+        same_losses(told.by_step(metric), expected, 1e-5)
+
+
+@pytest.mark.parametrize("pair", RING, ids=name)
+def test_the_curve_goes_on(ring: dict[Pair, Told], straight: Told, pair: Pair) -> None:
+    check(ring[pair], straight)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", ALL, ids=name)
+def test_the_whole_square(square: dict[Pair, Told], straight: Told, pair: Pair) -> None:
+    check(square[pair], straight)
+
+
+@pytest.mark.long
+def test_the_table(square: dict[Pair, Told], straight: Told) -> None:
+    """For docs/checkpoint.md: run with -s."""
+    words = [f"{word} x{size}" for word, size in CORNERS]
+    print(
+        "\n\n| saved under | "
+        + " | ".join(words)
+        + " |\n|---" * 2
+        + "|---" * (len(words) - 1)
+        + "|"
+    )
+    for saved, word in zip(CORNERS, words, strict=True):
+        row = [f"{difference(square[saved, resumed], straight):.0e}" for resumed in CORNERS]
+        print(f"| {word} | " + " | ".join(row) + " |")
+    worst = max(difference(told, straight) for told in square.values())
+    assert worst <= 1e-5
