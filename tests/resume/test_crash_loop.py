@@ -1,0 +1,94 @@
+"""Killed again and again, at any moment and in any process, a run still comes to its end.
+
+What it leaves is what the uninterrupted run leaves: each step once, with the same loss.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.faults.words import FAULTY
+from tests.processes import Family, family
+from tests.runs import Run, run_train
+
+STEPS = 40
+
+WORDS = (
+    *FAULTY,
+    f"steps={STEPS}",
+    "eval_every=8",
+    "hydra.run.dir=run",
+    "resume=auto",
+    # Half of the time is spent in saving.
+    "checkpoint.every_steps=1",
+    "checkpoint.keep_best=1",
+    "+model.pace_s=0.05",
+)
+
+
+def kill_one(command: Family, before: int, chance: random.Random) -> None:
+    """SIGKILL for one process of a command: as it starts, or once it has taken a step more."""
+    if chance.random() < 0.2:
+        command.until(lambda: len(command.members()) > 1)
+    else:
+        command.until(lambda: command.training(before + 1) or command.first.poll() is not None)
+    time.sleep(chance.random() * 0.3)
+    members = command.members()
+    if members:
+        try:
+            chance.choice(members).kill()
+        except psutil.NoSuchProcess:
+            return
+    command.first.wait(60)
+    command.gone_after()
+
+
+def recorded(folder: Path) -> int:
+    """The last step in the records."""
+    metrics = Run(folder / "run").metrics
+    return max((record["step"] for record in metrics), default=0)
+
+
+def crash(folder: Path, kills: int, parallel: str) -> Run:
+    """Start, kill, start again, and let it come to its end at last."""
+    chance = random.Random(kills)
+    words = (*WORDS, f"parallel={parallel}")
+    for _ in range(kills):
+        before = recorded(folder)
+        if before >= STEPS - 1:
+            break
+        with family(folder, *words) as command:
+            kill_one(command, before, chance)
+    return run_train(folder, *words).completed().run
+
+
+def check(killed: Run, straight: Run) -> None:
+    """The same record, but for times."""
+    steps = [record["step"] for record in killed.metrics if "train/loss" in record]
+    assert steps == list(range(1, STEPS + 1))
+    evaluated = [record["step"] for record in killed.metrics if "val/loss" in record]
+    assert evaluated == [8, 16, 24, 32, 40]
+    for name in ("train/loss", "train/grad_norm", "lr", "samples", "val/loss"):
+        assert killed.column(name) == straight.column(name)
+    assert killed.status["attempts"] > 1
+    left = [p.name for p in (killed.folder / "checkpoints").iterdir() if "." in p.name]
+    assert left == []
+
+
+@pytest.mark.parametrize(("parallel", "kills"), [("fsdp", 4)])
+def test_a_few_kills(tmp_path: Path, parallel: str, kills: int) -> None:
+    for name in ("straight", "killed"):
+        (tmp_path / name).mkdir()
+    straight = run_train(tmp_path / "straight", *WORDS, f"parallel={parallel}").completed().run
+    check(crash(tmp_path / "killed", kills, parallel), straight)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("parallel", "kills"), [("fsdp", 30), ("zero3", 10), ("pipeline", 10)])
+def test_thirty_kills(tmp_path: Path, parallel: str, kills: int) -> None:
+    test_a_few_kills(tmp_path, parallel, kills)
