@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -13,8 +14,9 @@ from torch import Tensor, nn
 from components.checkpoint.manifest import Damaged, read_manifest
 from components.checkpoint.snapshot import contents, read_weights
 from components.checkpoint.storage import Unreadable
+from components.checkpoint.weights import layouts_in
 from components.errors import ConfigError
-from components.parallel.state import persistent_buffers
+from components.parallel.state import Layout, persistent_buffers
 
 
 class Source(ABC):
@@ -22,11 +24,18 @@ class Source(ABC):
 
     Attributes:
         path: where they are.
-        shapes: by plain name; a shared tensor under each of its names.
+        layouts: by plain name; a shared tensor under each of its names.
+        tied: further names of a shared tensor, where that is known, and its first.
     """
 
     path: Path
-    shapes: dict[str, torch.Size]
+    layouts: dict[str, Layout]
+    tied: dict[str, str]
+
+    @cached_property
+    def shapes(self) -> dict[str, torch.Size]:
+        """By plain name."""
+        return {name: layout.shape for name, layout in self.layouts.items()}
 
     @abstractmethod
     def read(self, tensors: Mapping[str, Tensor]) -> None:
@@ -43,18 +52,18 @@ class CheckpointSource(Source):
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._tied = read_manifest(path).tied
-            saved = {name: layout.shape for name, layout in contents(path).weights.items()}
+            self.tied = read_manifest(path).tied
+            saved = contents(path).weights
         except (Damaged, Unreadable) as error:
             raise ConfigError(f"{path} cannot be read: {error}. Take an earlier one.") from error
-        aliases = {alias: saved[name] for alias, name in self._tied.items() if name in saved}
-        self.shapes = {**saved, **aliases}
+        aliases = {alias: saved[name] for alias, name in self.tied.items() if name in saved}
+        self.layouts = {**saved, **aliases}
 
     def read(self, tensors: Mapping[str, Tensor]) -> None:
         saved: dict[str, Tensor] = {}
         again: list[tuple[Tensor, Tensor]] = []
         for name, tensor in tensors.items():
-            first = saved.setdefault(self._tied.get(name, name), tensor)
+            first = saved.setdefault(self.tied.get(name, name), tensor)
             if first is not tensor:
                 again.append((tensor, first))
         try:
@@ -69,14 +78,12 @@ class FileSource(Source):
     """A safetensors file, as a finished run leaves it."""
 
     def __init__(self, path: Path) -> None:
-        from safetensors import SafetensorError, safe_open
+        from safetensors import SafetensorError
 
         self.path = path
+        self.tied = {}
         try:
-            with safe_open(path, framework="pt") as file:
-                self.shapes = {
-                    name: torch.Size(file.get_slice(name).get_shape()) for name in list(file.keys())
-                }
+            self.layouts = layouts_in(path)
         except (OSError, SafetensorError) as error:
             raise ConfigError(f"{path} is no safetensors file ({error}).") from error
 
