@@ -158,7 +158,7 @@ def _wait(
                 name = notice.asked.name
                 print(f"{name}: {HEEDING}", file=sys.stderr, flush=True)
         if notice.asked:
-            _warn(running.values())
+            _warn(running.values(), notice.asked)
     if running and not any(end.code for end in exits):
         raise Lost if failing < leaving else Overdue
     return exits if any(end.code for end in exits) else []
@@ -167,12 +167,12 @@ def _wait(
 HEEDING = "saving at the end of this step, then ending; a second signal ends at once"
 
 
-def _warn(processes: Iterable[BaseProcess]) -> None:
+def _warn(processes: Iterable[BaseProcess], signum: signal.Signals) -> None:
     """Pass a warning on. Repeated, for a rank that has only just begun ignores it."""
     for process in processes:
         with suppress(ProcessLookupError):
             assert process.pid is not None
-            os.kill(process.pid, signal.SIGUSR1)
+            os.kill(process.pid, signum)
 
 
 def _end(processes: Sequence[BaseProcess]) -> None:

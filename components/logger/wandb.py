@@ -40,6 +40,15 @@ QUEUE_SIZE = 10_000
 SHUTDOWN_S = 5.0
 """Seconds beyond the upload that W&B's service has for ending itself."""
 
+LAUNCH_S = 5.0
+"""Seconds that a fork of this process waits at most for W&B's service to be launched."""
+
+_launched = threading.Event()
+_launched.set()
+# A process forked meanwhile, as data workers are, would inherit the pipe by which the launching
+# thread learns that the service runs, and that thread would wait until it ends.
+os.register_at_fork(before=lambda: _launched.wait(LAUNCH_S))
+
 
 class WandbLogger(Logger):
     """Mirrors the records to a W&B run.
@@ -107,6 +116,7 @@ class WandbLogger(Logger):
             import wandb  # noqa: F401
         # Offline may have to follow online, and W&B's service has to come up first.
         self._deadline = monotonic() + 2 * self.init_timeout_s
+        _launched.clear()
         self._thread = threading.Thread(
             target=self._serve, args=(info,), name="shardlab-wandb", daemon=True
         )
@@ -163,6 +173,7 @@ class WandbLogger(Logger):
         except Exception as error:
             self._error = error
         finally:
+            _launched.set()
             self._deadline = 0.0
             # SystemExit: how teardown tells that the service had been killed.
             with contextlib.suppress(Exception, SystemExit):
@@ -195,8 +206,11 @@ class WandbLogger(Logger):
     def _init_as(self, mode: Mode, info: RunInfo) -> Run:
         import wandb
 
-        # Logging in has no settings of its own: it takes those of the session.
-        wandb.setup(settings=wandb.Settings(silent=True))
+        try:
+            # Logging in has no settings of its own: it takes those of the session.
+            wandb.setup(settings=wandb.Settings(silent=True))
+        finally:
+            _launched.set()
         cell = info.cell
         return wandb.init(
             mode=mode,

@@ -35,10 +35,9 @@ def test_a_warning_to_the_command(tmp_path: Path, number: signal.Signals) -> Non
     with family(tmp_path, *ENDLESS) as command:
         command.until(lambda: command.training(2))
         command.first.send_signal(number)
-        command.gone_after()
+        command.gone_after(20)
         outcome = command.outcome()
-    # The controller passes it on in one form.
-    preempted(outcome, "SIGUSR1")
+    preempted(outcome, number.name)
     assert outcome.stderr.startswith(f"{number.name}: {HEEDING}\n")
     assert f"the run was preempted after {outcome.run.status['steps']} steps" in outcome.stderr
 
@@ -57,7 +56,7 @@ def test_a_warning_to_one_rank_ends_all(tmp_path: Path) -> None:
     with family(tmp_path, *ENDLESS) as command:
         command.until(lambda: command.training(2))
         command.ranks()[1].terminate()
-        command.gone_after()
+        command.gone_after(20)
         outcome = command.outcome()
     preempted(outcome, "SIGTERM")
 
@@ -66,7 +65,7 @@ def test_ranks_that_cannot_reach_the_end_of_a_step(tmp_path: Path) -> None:
     with family(tmp_path, *STALLED) as command:
         stalled(command)
         os.killpg(command.first.pid, signal.SIGTERM)
-        command.gone_after()
+        command.gone_after(20)
         outcome = command.outcome()
     assert outcome.code == 75
     status = outcome.run.status
@@ -104,7 +103,7 @@ def second(command: Family, number: signal.Signals) -> None:
 
     while not ended():
         command.wait_a_little()
-    command.gone_after()
+    command.gone_after(20)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -127,7 +126,7 @@ def test_under_torchrun(tmp_path: Path) -> None:
     with family(tmp_path, *ENDLESS, launcher=TORCHRUN) as command:
         command.until(lambda: command.training(2))
         os.killpg(command.first.pid, signal.SIGTERM)
-        command.gone_after()
+        command.gone_after(20)
         outcome = command.outcome()
     assert outcome.run.status["status"] == "preempted"
     step = outcome.run.status["steps"]
@@ -150,7 +149,7 @@ def test_a_preempted_sweep_starts_no_other_job(tmp_path: Path) -> None:
     with family(tmp_path, "-m", *words) as command:
         command.until(lambda: [run.column("step") for run in find_runs(tmp_path)][1:] > [[]])
         os.killpg(command.first.pid, signal.SIGTERM)
-        command.gone_after()
+        command.gone_after(20)
         outcome = command.outcome()
     assert outcome.code == 75
     assert [run.status["status"] for run in outcome.runs] == ["completed", "preempted"]
