@@ -143,6 +143,12 @@ def _ranks(
                 f"on this node. Leave cluster.nproc_per_node=auto under {joined.launcher}, or have "
                 f"it start {asked}."
             )
+        if cluster.max_restarts:
+            raise ConfigError(
+                f"cluster.max_restarts={cluster.max_restarts} under {joined.launcher}, which alone "
+                "can start its processes again. Set cluster.max_restarts=0; torchrun has "
+                "--max-restarts, and a Slurm job can be requeued."
+            )
         cluster = _with_nodes(cluster, config, joined)
     if parallel.one_process and world > 1:
         source = f"{joined.launcher} started" if joined else f"cluster.nproc_per_node={asked} and "

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.words import ENDLESS, FAULTY
+from tests.faults.words import ENDLESS, FAULTY, TORCHRUN
 from tests.launch.test_one_folder import free_port, node
 from tests.processes import family
 from tests.runs import Run, find_runs, run_train
@@ -152,3 +152,13 @@ def test_a_node_that_ends_at_once(tmp_path: Path) -> None:
     assert [outcome.code for outcome in outcomes] == [75, 75]
     error = outcomes[0].run.status["error"]
     assert error["cause"].startswith("node 1: stopped by a second signal, SIGTERM after SIGTERM")
+
+
+def test_torchrun_starts_its_gang_again(tmp_path: Path) -> None:
+    """The new gang goes on in the folder of the first, and does not meet its ghosts."""
+    launcher = (*TORCHRUN[:3], "--max-restarts=1", *TORCHRUN[3:])
+    with family(tmp_path, *FAULTY, *once(tmp_path), launcher=launcher) as command:
+        outcome = command.outcome(90).completed()
+        command.gone_after(20)
+    ended_well_at_the_second_attempt(outcome.run)
+    assert [past["cause"] for past in outcome.run.status["history"]] == [WIDGET]

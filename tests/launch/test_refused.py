@@ -91,6 +91,7 @@ def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
     [
         (("-m", "seed=0,1"), ["-m under torchrun", "python -m train -m seed=0,1"]),
         (("cluster.nproc_per_node=3",), ["cluster.nproc_per_node=3", "torchrun started 2"]),
+        (("cluster.max_restarts=1",), ["cluster.max_restarts=1 under torchrun", "--max-restarts"]),
     ],
 )
 def test_under_torchrun(tmp_path: Path, words: tuple[str, ...], reasons: list[str]) -> None:

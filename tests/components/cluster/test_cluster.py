@@ -50,6 +50,8 @@ def test_nccl_settings_and_interface_become_variables() -> None:
         ({"interface": "ib7"}, ["cluster.interface=ib7", "lo"]),
         ({"peak_flops": 0.0}, ["cluster.peak_flops=0.0", "above 0", "cluster.peak_flops=null"]),
         ({"timeout_s": -1.0}, ["cluster.timeout_s=-1.0"]),
+        ({"preempt_grace_s": 0.0}, ["cluster.preempt_grace_s=0.0", "above 0"]),
+        ({"max_restarts": -1}, ["cluster.max_restarts=-1", "0 or more"]),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, object], words: list[str]) -> None:
