@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from components.checkpoint.folders import CONFIG
 from components.checkpoint.manifest import Manifest, read_manifest
@@ -17,6 +20,8 @@ from components.data.loader import same_place
 from components.errors import ConfigError
 from components.parallel.state import Layout, LossScaleState, Scalar
 from train.config_hash import lasting
+
+log = logging.getLogger(__name__)
 
 SECTIONS = {
     "loop": {"step", "scales", "evaluations", "evaluated", "higher_is_better"},
@@ -128,6 +133,8 @@ class Saved:
         """The step at which the data go on; other data that were allowed begin anew."""
         if "data" in self.allowed and self.config.get("data") != lasting(config).get("data"):
             return 0
+        if isinstance(train_set, IterableDataset):
+            self._warn_of_other_shares(config, train_set)
         return same_place(
             train_set,
             self.manifest.step,
@@ -135,6 +142,27 @@ class Saved:
             config.global_batch_size,
             config.data.get("epoch_end", "drop"),
         )
+
+    def _warn_of_other_shares(
+        self, config: DictConfig, train_set: IterableDataset[tuple[Tensor, Tensor]]
+    ) -> None:
+        """Ranks and workers read shares of an iterable, and which samples those hold may change.
+
+        Element i going to rank i modulo their number, a step takes the same elements of the
+        stream over any number of ranks. Workers, and a data set's own split, cut otherwise.
+        """
+        before, now = self.config.get("data", {}), lasting(config)["data"]
+        workers = (before.get("num_workers", 0), now.get("num_workers", 0))
+        world_size = config.cluster.nproc_per_node * config.cluster.nnodes
+        cut = any(workers) or hasattr(train_set, "split")
+        if workers[0] != workers[1] or (cut and world_size != self.manifest.world_size):
+            log.warning(
+                "iterable data are read again up to step %d, now by %d ranks with %d workers each: "
+                "some samples of this epoch may come again, and others not at all",
+                self.manifest.step,
+                world_size,
+                workers[1],
+            )
 
     def refuse_other_data(self, fingerprint: str | None) -> None:
         """Refuse a data set that has changed under the same settings.

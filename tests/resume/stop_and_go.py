@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
+from components.checkpoint.manifest import Manifest
 from components.checkpoint.saver import Saver
 from components.cluster.control import Control
 from components.cluster.preemption import Notice
@@ -71,7 +72,7 @@ def train(
     """
     told = Told()
     saved = None if resume is None else Saved(resume)
-    config = _config(task, word)
+    config = _config(task, word, ranks.world_size)
     seed_init(0)
     strategy = STRATEGIES[word]()
     model, data = task.model(), task.data()
@@ -172,7 +173,7 @@ def _saver(folder: Path, control: Control) -> Saver:
     )
 
 
-def _config(task: Task, word: str) -> DictConfig:
+def _config(task: Task, word: str, world_size: int) -> DictConfig:
     return OmegaConf.create(
         {
             "seed": 0,
@@ -181,11 +182,32 @@ def _config(task: Task, word: str) -> DictConfig:
             "parallel": {"name": word},
             "scheduler": {"_target_": "warmup_cosine"},
             "optimizer": {"_target_": "optimizer"},
-            "data": {"epoch_end": task.data().epoch_end},
+            "data": {"epoch_end": task.data().epoch_end, "num_workers": task.data().num_workers},
+            "cluster": {"nproc_per_node": world_size, "nnodes": 1},
             "init_from": None,
             "resume": None,
             "resume_allow": [],
         }
+    )
+
+
+def blank_manifest(step: int, parallel: str, world_size: int = 1) -> Manifest:
+    """A manifest of which only these matter."""
+    return Manifest(
+        step=step,
+        samples=0,
+        records=0,
+        parallel=parallel,
+        precision="fp32",
+        world_size=world_size,
+        dtypes={},
+        attempt=1,
+        time=0.0,
+        config_hash="",
+        versions={},
+        tied={},
+        metrics={},
+        data=None,
     )
 
 

@@ -6,6 +6,7 @@ the middle of an epoch, with and without worker processes, and with running stat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from components.cluster.ranks import Ranks
+from components.data.base import Data, Samples
 from components.data.digits import Digits
 from components.data.synthetic import Synthetic
 from components.model.convnet import ConvNet
@@ -31,6 +35,24 @@ PRECISIONS = {
     # Grows after 5, 10 and 15 good steps: at step 7 it is on its way.
     "fp16": replace(FP16, init_scale=64.0, growth_interval=5),
 }
+
+
+class Stream(Data):
+    """An endless supply of the same 44 sequences, in an order that random draws decide."""
+
+    def train_set(self) -> Samples:
+        return _Sequences()
+
+    def record(self) -> dict[str, Any]:
+        return {}
+
+
+class _Sequences(IterableDataset[tuple[Tensor, Tensor]]):
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        samples = tokens().train_set()
+        for index in range(44):
+            inputs, targets = samples[index]  # type: ignore[index]
+            yield inputs.roll(int(torch.randint(8, ()))), targets
 
 
 def gpt() -> GPT:
@@ -50,6 +72,8 @@ TASK = Task(gpt, tokens, 8, STEPS, optimizer=ADAMW, clip_norm=0.5, eval_every=4,
 TASKS: dict[str, Task] = {
     **{name: TASK.but(precision=precision) for name, precision in PRECISIONS.items()},
     "workers": TASK.but(data=partial(tokens, 2)),
+    "stream": TASK.but(data=partial(Stream, shuffle=False)),
+    "stream, workers": TASK.but(data=partial(Stream, num_workers=2, shuffle=False)),
     "momentum": TASK.but(optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9)),
     "stateless": TASK.but(optimizer=partial(torch.optim.SGD, lr=0.1)),
 }
@@ -57,7 +81,7 @@ CASES = [
     *((word, task) for word in (*ON_TWO, "single") for task in PRECISIONS),
     *((word, task) for word in ("ddp", "zero3") for task in ("workers", "stateless")),
     *((word, "momentum") for word in ("fsdp", "zero1", "pipeline")),
-    ("ddp", "statistics"),
+    *(("ddp", task) for task in ("statistics", "stream", "stream, workers")),
 ]
 
 
