@@ -42,6 +42,18 @@ def _leaves(node: Any, key: str = "") -> dict[str, Any]:
     }
 
 
+def check_allowed(allowed: Collection[str]) -> None:
+    """Refuse a name in `resume_allow` that allows nothing.
+
+    Raises:
+        ConfigError: with those that there are.
+    """
+    unknown = [key for key in allowed if key not in FIXED or key in NEVER]
+    if unknown:
+        names = ", ".join(key for key in FIXED if key not in NEVER)
+        raise ConfigError(f"resume_allow=[{unknown[0]}]: {unknown[0]} is not one of {names}.")
+
+
 def refuse_changes(found: Collection[Change], allowed: Collection[str], where: str) -> None:
     """Refuse a change that would make another curve of a run, unless it is allowed by name.
 
@@ -50,16 +62,12 @@ def refuse_changes(found: Collection[Change], allowed: Collection[str], where: s
         where: what is resumed, for messages.
 
     Raises:
-        ConfigError: listing every such change, and the cure; or for a name that is not in `FIXED`.
+        ConfigError: listing every such change, and the cure.
     """
-    unknown = [key for key in allowed if key not in FIXED or key in NEVER]
-    if unknown:
-        names = ", ".join(key for key in FIXED if key not in NEVER)
-        raise ConfigError(f"resume_allow={unknown[0]} is not one of {names}.")
     bad = []
-    for key, before, now in found:
+    for key, before, now in _of_components(found):
         fixed = next((f for f in FIXED if key == f or key.startswith(f"{f}.")), None)
-        if fixed is None or fixed in allowed or key.startswith(FREE):
+        if fixed is None or fixed in allowed or key in FREE:
             continue
         cure = "" if fixed in NEVER else f", or allow it: resume_allow=[{fixed}]"
         bad.append(
@@ -74,10 +82,15 @@ def refuse_changes(found: Collection[Change], allowed: Collection[str], where: s
 
 
 def in_words(found: Collection[Change]) -> list[str]:
-    """Changes for the console, one a line; the options of a component that was swapped left out."""
+    """Changes for the console, one a line."""
+    return [f"{key}: {before} -> {now}" for key, before, now in _of_components(found)]
+
+
+def _of_components(found: Collection[Change]) -> list[Change]:
+    """Changes without the options of a component that was swapped: they are another's."""
     swapped = {key.removesuffix("._target_") for key, _, _ in found if key.endswith("._target_")}
     return [
-        f"{key}: {before} -> {now}"
-        for key, before, now in found
-        if key.endswith("._target_") or key.rpartition(".")[0] not in swapped
+        change
+        for change in found
+        if change[0].endswith("._target_") or change[0].rpartition(".")[0] not in swapped
     ]

@@ -31,6 +31,11 @@ def folder_of(
         ConfigError: for a `run_id` that cannot be a folder's name.
     """
     if run_id is not None:
+        if not isinstance(run_id, str):
+            raise ConfigError(
+                f"run_id={run_id} is no text: it names a folder in outputs/. Let it begin with a "
+                f"letter, as in run_id=run-1, or quote a number: \"run_id='1'\"."
+            )
         if not NAME.fullmatch(run_id):
             raise ConfigError(
                 f"run_id={run_id} names a folder in outputs/: it may hold letters, digits, `.`, "

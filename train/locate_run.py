@@ -8,7 +8,6 @@ from pathlib import Path
 from components.checkpoint import folders
 from components.errors import ConfigError
 from train import status
-from train.files import read_json
 from train.identity import OUTPUTS
 
 LATEST = "latest"
@@ -62,7 +61,7 @@ def _latest() -> Path:
     """The run under outputs/ that began, or went on, last; those refused have nothing to go on."""
     begun: dict[str, Path] = {}
     for path in OUTPUTS.glob(f"**/{status.FILE}"):
-        state = read_json(path)
+        state = status.read(path.parent)
         if state.get("status") != "refused" and "started" in state:
             begun[state.get("attempt_started") or state["started"]] = path.parent
     if not begun:

@@ -46,7 +46,9 @@ def whole(checkpoint: Path, skipped: tuple[str, ...] = ()) -> Found:
     """One checkpoint, read and held against its checksums.
 
     Raises:
-        Damaged: naming the file at fault.
+        Damaged: naming the file at fault, or a folder that was given another's name.
     """
     manifest = verify(checkpoint)
+    if manifest.step != folders.step_of(checkpoint):
+        raise Damaged(f"{checkpoint} holds step {manifest.step}: it does not bear its own name")
     return Found(checkpoint.absolute(), manifest.step, manifest.records, skipped)

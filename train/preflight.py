@@ -23,7 +23,6 @@ from train import sizes
 from train.kinds import build_kind, build_loggers, build_objective, must_have
 from train.optimizer_trial import try_optimizer
 from train.run_plan import Plan
-from train.start_weights import check_init
 from train.targets import build
 
 
@@ -52,7 +51,6 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     loggers = build_loggers(config)
     model = _on_meta(config)
     refuse_half_parameters(model, precision)
-    check_init(config, model)
     try_optimizer(config, model, cluster.device_type())
 
     cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from components.checkpoint import folders
 from components.checkpoint.folders import CONFIG
@@ -15,7 +17,7 @@ from components.checkpoint.manifest import Damaged, read_manifest
 from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train import identity, records, run_names, status
-from train.changes import changes, in_words, refuse_changes
+from train.changes import changes, check_allowed, in_words, refuse_changes
 from train.command_line import CommandLine, compose_jobs, parse
 from train.config_hash import lasting
 from train.hydra_api import CONF
@@ -38,12 +40,14 @@ class Going:
         found: where it goes on.
         before: its config so far, without what says only how it was started.
         state: its status.
+        named: whether the user has named the checkpoint.
     """
 
     folder: Path
     found: Found
     before: dict[str, Any]
     state: dict[str, Any]
+    named: bool = False
 
 
 _going: dict[Path, Going] = {}
@@ -67,7 +71,7 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
     """
     if line.passthrough:
         return line, None
-    resume, run_id = line.base.get("resume"), line.base.get("run_id")
+    resume, run_id = _value(line, "resume"), _value(line, "run_id")
     if line.multirun:
         _refuse_sweep(resume, run_id)
         return line, None
@@ -91,6 +95,14 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
     line = parse([*_flags(line, own), *words])
     line = _with_folder(line, located.folder)
     return line, None if follows else _going_on(located.folder, located.checkpoint)
+
+
+def _value(line: CommandLine, key: str) -> Any:
+    try:
+        return line.base.get(key)
+    except OmegaConfBaseException:
+        compose_jobs(line)  # tells which interpolation leads nowhere
+        raise
 
 
 def _refuse_sweep(resume: str | None, run_id: str | None) -> None:
@@ -127,9 +139,11 @@ def _by_identity(
 
 
 def _with_folder(line: CommandLine, folder: Path) -> CommandLine:
-    """The same command in a given folder."""
-    others = [text for text in line.argv if key_of(text) != "hydra.run.dir"]
-    return parse([*others, f"hydra.run.dir='{folder}'"])
+    """The same command in a given folder: one run, whatever its config says of sweeps."""
+    others = [text for text in line.argv if key_of(text) not in ("hydra.run.dir", "hydra.mode")]
+    text = str(folder).replace("'", "\\'").replace("${", "\\${")
+    mode = ["hydra.mode=RUN"] if line.multirun else []
+    return parse([*others, *mode, f"hydra.run.dir='{text}'"])
 
 
 @dataclass(frozen=True)
@@ -145,16 +159,19 @@ def _own_words(folder: Path) -> _Words:
     try:
         overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
         hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
-    except (OSError, AttributeError) as error:
+    except (OSError, AttributeError, YAMLError) as error:
         raise ConfigError(
             f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
-            f"read ({error}). Give the same overrides again with hydra.run.dir={folder} "
-            "resume=auto."
+            f"read ({str(error).splitlines()[0]}). Give the same overrides again with "
+            f"hydra.run.dir={folder} resume=auto."
         ) from error
     sources = {source.provider: source.path for source in hydra.runtime.config_sources}
     flags = {"--config-name": str(hydra.job.config_name)}
-    if sources.get("main") not in (None, str(CONF)):
-        flags["--config-path"] = sources["main"]
+    main = sources.get("main", str(CONF))
+    if not Path(main).is_dir():
+        print(f"resume={folder}: {main} is gone, and {CONF} takes its place", file=sys.stderr)
+    elif main != str(CONF):
+        flags["--config-path"] = main
     if "command-line" in sources:
         flags["--config-dir"] = sources["command-line"].removeprefix("file://")
     return _Words([str(text) for text in overrides], flags)
@@ -178,8 +195,8 @@ def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
         try:
             found = whole(checkpoint)
         except Damaged as error:
-            others = [path for path in folders.found(folder) if path.name != checkpoint.name]
-            cure = f"Take {others[0]}." if others else "There is no other."
+            other = newest(folder).checkpoint
+            cure = f"Take {other}." if other else "No other is whole."
             raise ConfigError(f"resume={checkpoint} is damaged: {error}. {cure}") from error
     else:
         found = newest(folder)
@@ -191,7 +208,8 @@ def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
             )
     for damage in found.skipped:
         print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
-    return Going(folder, found, _config_at(folder, found), status.read(folder))
+    before = _config_at(folder, found)
+    return Going(folder, found, before, status.read(folder), named=checkpoint is not None)
 
 
 def _config_at(folder: Path, found: Found) -> dict[str, Any]:
@@ -208,19 +226,36 @@ def onto(plan: Plan, going: Going | None) -> Plan:
     """The plan of a run that goes on: checked against what it was, and pointed at its checkpoint.
 
     Raises:
-        ConfigError: for a change that would make another curve of it, or another model.
+        ConfigError: for a change that would make another curve of it, or another model; for
+            weights to begin with that do not fit.
     """
+    from train.start_weights import check_init, check_resumed
+
+    check_allowed(plan.config.resume_allow)
+    if going is None or going.found.checkpoint is None:
+        check_init(plan.config, plan.model)
     if going is None:
         return _at(plan, Found())
     found = changes(going.before, lasting(plan.config)) if going.before else []
     refuse_changes(found, plan.config.resume_allow, str(going.found.checkpoint or going.folder))
     if going.found.checkpoint is not None:
-        from train.start_weights import check_resumed
-
         check_resumed(going.found.checkpoint, plan.model)
+        _refuse_fewer(plan.config.steps, going)
     attempt = going.state.get("attempts", 1) + 1
     told = f"{attempt}, {going.found.words}"
     return replace(_at(plan, going.found), attempt=told, changes=tuple(in_words(found)))
+
+
+def _refuse_fewer(steps: int, going: Going) -> None:
+    step = going.found.step
+    if steps >= step or (going.state.get("status") == "completed" and not going.named):
+        return
+    earlier = [found.name for found in folders.found(going.folder)]
+    raise ConfigError(
+        f"steps={steps}, and {going.found.checkpoint} has taken {step}. Take steps={step} or more, "
+        f"or go on from an earlier checkpoint: {going.folder / folders.PLACE} has "
+        f"{', '.join(earlier)}."
+    )
 
 
 def _at(plan: Plan, found: Found) -> Plan:
@@ -234,8 +269,8 @@ def finished(plan: Plan, going: Going | None) -> bool:
     """Whether nothing is left to do, which is said."""
     if going is None or going.state.get("status") != "completed":
         return False
-    steps = going.before.get("steps", 0)
-    if plan.config.steps > steps:
+    steps = max(going.before.get("steps", 0), going.state.get("steps", 0))
+    if plan.config.steps > (going.found.step if going.named else steps):
         return False
     print(
         f"{going.folder} is complete: {going.state.get('steps')} of {steps} steps, nothing is left "

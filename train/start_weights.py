@@ -29,13 +29,13 @@ def source_of(key: str, path: Path) -> Source:
         if not path.is_file():
             raise ConfigError(f"{key}={path}: there is no such file.")
         return FileSource(path)
-    if folders.is_checkpoint(path):
-        return CheckpointSource(path)
     if not path.is_dir():
         raise ConfigError(
             f"{key}={path}: there is no such folder. Give a run's folder, a checkpoint of it "
             "(checkpoints/step-...), or a .safetensors file."
         )
+    if folders.is_checkpoint(path):
+        return CheckpointSource(path)
     whole = folders.complete(path)
     if whole:
         return CheckpointSource(whole[0][0])

@@ -12,6 +12,8 @@ from typing import Any
 
 FILE = "manifest.json"
 FORMAT = 1
+OWN = "sha256"
+"""The manifest's entry for the checksum of the manifest itself."""
 
 READERS = 4
 """Files that are read at a time: hashing leaves the interpreter to others."""
@@ -62,17 +64,23 @@ class Manifest:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write it to the disk itself."""
     path = folder / FILE
+    content = asdict(manifest)
     with path.open("w") as file:
-        file.write(json.dumps(asdict(manifest), indent=2) + "\n")
+        file.write(json.dumps({**content, OWN: _checksum(content)}, indent=2) + "\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """SHA-256 of the other entries, in hexadecimal: what tells of a change in this file itself."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_manifest(folder: Path) -> Manifest:
     """What `folder` says it holds.
 
     Raises:
-        Damaged: when there is no manifest, or none of this format.
+        Damaged: when there is no manifest, or none of this format, or one that has changed.
     """
     path = folder / FILE
     try:
@@ -81,9 +89,13 @@ def read_manifest(folder: Path) -> Manifest:
             raise Damaged(
                 f"{path} has format {content.get('format')}, and this version reads {FORMAT}"
             )
+        if content.pop(OWN, None) != _checksum(content):
+            raise Damaged(f"{path} has changed since it was written (its SHA-256 differs)")
         return Manifest(**content)
     except FileNotFoundError:
         raise Damaged(f"{path} is missing: the checkpoint was never completed") from None
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read ({error.strerror})") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise Damaged(f"{path} cannot be read ({error})") from error
 

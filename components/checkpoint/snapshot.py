@@ -15,6 +15,7 @@ import errno
 import os
 import pickle
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class Snapshot:
                 name: {entry: shard.copied() for entry, shard in entries.items()}
                 for name, entries in self.optimizer.items()
             },
+            training=deepcopy(self.training),
         )
 
 
