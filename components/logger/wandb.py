@@ -15,6 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -36,6 +37,9 @@ EXIT_CODES = {"completed": 0, "failed": 1, "refused": 2, "preempted": 75, "inter
 
 QUEUE_SIZE = 10_000
 """Records that may wait for W&B before it counts as stuck and is switched off."""
+
+FULL_S = 0.01
+"""Seconds between two looks whether there is room again."""
 
 SHUTDOWN_S = 5.0
 """Seconds beyond the upload that W&B's service has for ending itself."""
@@ -132,6 +136,14 @@ class WandbLogger(Logger):
         except queue.Full:
             self._kill_service()
             raise TimeoutError(f"W&B has not taken the last {QUEUE_SIZE} records") from None
+
+    def log_in_time(self, record: dict[str, Any]) -> None:
+        """Take one record, waiting for room: for those who have no training to hold up."""
+        while self._thread is not None and self._queue.full():
+            if self._error is not None:
+                break
+            time.sleep(FULL_S)
+        self.log(record)
 
     def finish(self, status: str, summary: dict[str, Any]) -> None:
         if self._thread is None:
@@ -284,9 +296,11 @@ def _tell_of_earlier_segments(info: RunInfo, mode: Mode) -> None:
     earlier: list[Path] = sorted((info.folder / "wandb").glob(f"offline-run-*-{info.run_id}"))
     if earlier:
         log.info(
-            "W&B keeps %d earlier offline segment(s) of this run in %s: `wandb sync` them in "
-            "order of time, before %s. metrics.jsonl holds the whole run in any case.",
+            "W&B cannot continue an offline run: %d earlier offline segment(s) of this run stay in "
+            "%s, %s, and `wandb sync` of one may replace another. metrics.jsonl holds the whole "
+            "run; one W&B run with each step once comes of: python -m train.replay %s",
             len(earlier),
             info.folder / "wandb",
-            "the one that begins now" if mode == "offline" else "reading the run online",
+            "this attempt adds one" if mode == "offline" else "and are not in the online run",
+            info.folder,
         )
