@@ -11,6 +11,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from components.checkpoint.checkpoint import Checkpoint
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.data.base import Data
@@ -20,7 +21,7 @@ from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
-from train.kinds import build_kind, build_loggers, build_objective, must_have
+from train.kinds import build_kind, build_loggers, build_objective
 from train.optimizer_trial import try_optimizer
 from train.run_plan import Plan
 from train.targets import build
@@ -44,8 +45,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     precision: Precision = build_kind(Precision, config.precision, "precision")
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     build_kind(Data, config.data, "data")
-    checkpoint = build(config.checkpoint, "checkpoint")
-    must_have(checkpoint, ("saver", "finish"), config.checkpoint, "checkpoint")
+    checkpoint: Checkpoint = build_kind(Checkpoint, config.checkpoint, "checkpoint")
     if checkpoint.enabled:
         parallel.check_saving()
     loggers = build_loggers(config)
@@ -74,7 +74,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     )
     parallel.check_sizes(world_size, step.micro_batch_size, step.accumulation)
     parameters = sum(p.numel() for p in model.parameters())
-    _check_disk(folder, parameters)
+    _check_disk(folder, parameters, checkpoint)
 
     config = config.copy()
     with open_dict(config):
@@ -175,8 +175,8 @@ def _with_nodes(cluster: Cluster, config: DictConfig, joined: Joined) -> Cluster
     return built
 
 
-def _check_disk(folder: Path, parameters: int) -> None:
-    """The folder must take files and, at least, the final weights must fit."""
+def _check_disk(folder: Path, parameters: int, checkpoint: Checkpoint) -> None:
+    """The folder must take files and, at least, weights and checkpoints without optimizer state."""
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):
@@ -186,10 +186,14 @@ def _check_disk(folder: Path, parameters: int) -> None:
             f"hydra.run.dir={folder}: nothing can be written in {existing} ({error.strerror}). "
             "Set hydra.run.dir to a folder of yours."
         ) from error
-    free, needed = shutil.disk_usage(existing).free, 4 * parameters
+    # One checkpoint more than is kept is there while it is written.
+    kept = checkpoint.keep_last + checkpoint.keep_best + 1 if checkpoint.enabled else 0
+    copies = kept + checkpoint.save_weights
+    free, needed = shutil.disk_usage(existing).free, 4 * parameters * copies
     if free < needed:
         raise ConfigError(
             f"hydra.run.dir={folder}: its disk has {free / 1e9:.2f} GB free, and the weights of "
-            f"{parameters:,} parameters alone take {needed / 1e9:.2f} GB. Make room, or set "
-            "hydra.run.dir to another disk."
+            f"{parameters:,} parameters alone take {needed / 1e9:.2f} GB, in checkpoint.keep_last="
+            f"{checkpoint.keep_last} checkpoints, one being written and the final weights. Make "
+            "room, set hydra.run.dir to another disk, or take checkpoint=weights."
         )

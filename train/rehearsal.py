@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 from torch import nn
 from torch.utils.data import IterableDataset
 
+from components.checkpoint.checkpoint import Checkpoint
 from components.data.base import Samples
 from components.errors import ConfigError
 from components.objective import Objective
@@ -67,6 +68,20 @@ def refuse_deaf_patience(config: DictConfig, val_set: Samples | None) -> None:
         raise ConfigError(
             f"patience={config.patience} stops on val/loss, and data._target_="
             f"{config.data._target_} has no validation samples. Set patience=null."
+        )
+
+
+def refuse_deaf_best(checkpoint: Checkpoint, config: DictConfig, val_set: Samples | None) -> None:
+    """Refuse to keep the best checkpoints where nothing is evaluated.
+
+    Raises:
+        ConfigError: naming what is missing.
+    """
+    if checkpoint.keep_best and val_set is None:
+        raise ConfigError(
+            f"checkpoint.keep_best={checkpoint.keep_best} goes by {checkpoint.best_metric}, and "
+            f"data._target_={config.data._target_} has no validation samples. Set "
+            "checkpoint.keep_best=0."
         )
 
 

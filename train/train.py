@@ -21,7 +21,7 @@ from train.keeper import Keeper
 from train.kinds import build_objective
 from train.loop import Loop, Progress
 from train.record import Recorder
-from train.rehearsal import refuse_deaf_patience, rehearse
+from train.rehearsal import refuse_deaf_best, refuse_deaf_patience, rehearse
 from train.saved import saved_in
 from train.seeds import seed_init, seed_rank
 from train.start_weights import start_weights
@@ -66,6 +66,7 @@ def train(
     train_set, val_set = data.train_set(), data.val_set()
     rehearse(model, objective, train_set, config)
     refuse_deaf_patience(config, val_set)
+    refuse_deaf_best(checkpoint, config, val_set)
     start_weights(config, saved.checkpoint if saved else None, model)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 

@@ -11,6 +11,7 @@ from threading import Thread
 from components.checkpoint import folders
 from components.checkpoint.snapshot import Snapshot, save
 from components.cluster.control import Control
+from components.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +76,17 @@ class Saver:
 
         Args:
             metrics: of the evaluation at this step; empty without one.
+
+        Raises:
+            ConfigError: when the metric to judge by is not among them.
         """
         if not self.keep_last:
             return False
+        if self.keep_best and metrics and self.best_metric not in metrics:
+            raise ConfigError(
+                f"checkpoint.best_metric={self.best_metric} is none of the evaluation's metrics: "
+                f"{', '.join(metrics)}. Take one of these."
+            )
         by_step = self.every_steps is not None and step % self.every_steps == 0
         return by_step or step in (kept for _, kept in self._with(step, metrics))
 

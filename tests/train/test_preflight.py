@@ -108,7 +108,8 @@ def test_a_model_file_without_a_target(tmp_path: Path, text: str, message: str) 
         ),
         (
             ["checkpoint._target_=builtins.dict"],
-            "checkpoint._target_=builtins.dict gives a dict; a checkpoint is a class with saver, finish.",
+            "checkpoint._target_=builtins.dict gives a dict; a checkpoint is a "
+            "components.checkpoint.checkpoint.Checkpoint.",
         ),
     ],
 )
