@@ -6,6 +6,7 @@ file system knows no locks, nothing keeps two processes apart.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import fcntl
 import json
@@ -28,7 +29,7 @@ def take(folder: Path) -> None:
     Raises:
         ConfigError: when another process has it.
     """
-    if folder in _held:
+    if folder.resolve() in _held:
         return
     fd = _acquire(folder)
     if fd is None:
@@ -38,12 +39,12 @@ def take(folder: Path) -> None:
         )
     os.ftruncate(fd, 0)
     os.write(fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
-    _held[folder] = fd
+    _held[folder.resolve()] = fd
 
 
 def release(folder: Path) -> None:
     """Let the folder go, and leave no file, unless another process leads the run."""
-    fd = _held.pop(folder, None)
+    fd = _held.pop(folder.resolve(), None)
     if fd is None and (folder / FILE).exists():
         fd = _acquire(folder)  # the process that led the run is gone
     if fd is not None:
@@ -95,4 +96,11 @@ def _forget() -> None:
     _held.clear()
 
 
+def _release_all() -> None:
+    """A process that was refused after it had taken a folder leaves no trace in it."""
+    for folder in [*_held]:
+        release(folder)
+
+
 os.register_at_fork(after_in_child=_forget)
+atexit.register(_release_all)

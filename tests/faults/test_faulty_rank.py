@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.components.logger.test_wandb import read_back
 from tests.faults.words import FAULTY
 from tests.runs import Outcome, run_train
 
@@ -73,5 +74,15 @@ def test_the_other_jobs_run_and_the_end_names_the_failed_ones(sweep: Outcome) ->
 
 def test_nothing_is_left_in_the_folder_but_the_record(sweep: Outcome) -> None:
     for run in sweep.runs:
-        left = [p.name for p in Path(run.folder).rglob(".*") if p.name != ".hydra"]
+        left = [p.name for p in Path(run.folder).rglob(".*")]
+        # A checkpoint's index of its pieces is the record's too.
+        left = [name for name in left if name not in (".hydra", ".metadata")]
         assert left == []
+
+
+def test_the_tracker_is_told_how_each_job_ended(tmp_path: Path) -> None:
+    words = ("parallel=single", "+model.on_rank=0", "+model.fault=raise,none", "logger=default")
+    outcome = run_train(tmp_path, "-m", *FAULTY, *words)
+    assert [run.status["status"] for run in outcome.runs] == ["failed", "completed"]
+    exits = [read_back(run.folder)["exit"][0].get("exit_code", 0) for run in outcome.runs]
+    assert exits == [1, 0]
