@@ -48,8 +48,8 @@ class Known:
 
 def known_model(config: DictConfig | None, source: Source) -> Known:
     """The model of a run's config, held against its weights; what is wrong is told, not raised."""
-    if config is None:
-        return Known(unknown="no config.yaml lies beside the weights")
+    if config is None or config.get("model") is None:
+        return Known(unknown="no config.yaml with a model lies beside the weights")
     try:
         with torch.device("meta"):
             model: nn.Module = build_kind(nn.Module, config.model, "model")

@@ -9,12 +9,12 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from components.checkpoint import folders
-from components.checkpoint.manifest import Damaged
+from components.checkpoint.manifest import Damaged, verify
 from components.checkpoint.sources import CheckpointSource, FileSource, Source
 from components.checkpoint.weights import FILE
 from components.errors import ConfigError
 from train import status
-from train.newest import Found, newest, whole
+from train.newest import newest
 
 PLACE = "export"
 
@@ -47,14 +47,15 @@ def origin_of(path: Path) -> Origin:
         raise ConfigError(f"{path} {kind}. Give a run's folder, or a checkpoint's.")
     if folders.is_checkpoint(path):
         try:
-            return _checkpoint(whole(path))
+            # Not held against its name: who took it out of its run may have given it another.
+            return _checkpoint(path.absolute(), verify(path).step)
         except Damaged as error:
             raise ConfigError(f"{path} is damaged: {error}. Take another checkpoint.") from error
     found = newest(path)
     for damage in found.skipped:
         print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
     if found.checkpoint is not None:
-        return _checkpoint(found)
+        return _checkpoint(found.checkpoint, found.step)
     if (path / FILE).exists():
         steps = status.read(path).get("steps")
         return Origin(FileSource(path / FILE), _config(path), steps, path / PLACE / "final")
@@ -68,11 +69,9 @@ def origin_of(path: Path) -> Origin:
     )
 
 
-def _checkpoint(found: Found) -> Origin:
-    path = found.checkpoint
-    assert path is not None
+def _checkpoint(path: Path, step: int) -> Origin:
     beside = path.parent.parent if path.parent.name == folders.PLACE else path.parent
-    return Origin(CheckpointSource(path), _config(path), found.step, beside / PLACE / path.name)
+    return Origin(CheckpointSource(path), _config(path), step, beside / PLACE / path.name)
 
 
 def _config(folder: Path) -> DictConfig | None:

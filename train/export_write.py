@@ -148,7 +148,7 @@ class Content:
         with safe_open(path, framework="pt") as file:
             for name in expected:
                 if not self._finite(name, file.get_tensor(name)):
-                    raise Failed(f"{name} has values beyond {self.dtype}: take --dtype bfloat16")
+                    raise Failed(f"{name} has values beyond {self.dtype}: take another --dtype")
 
 
 def cut(
