@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import (
@@ -73,6 +74,10 @@ class Unreadable(Exception):
     """A checkpoint's file does not hold what it should."""
 
 
+class Unwritable(Exception):
+    """Some rank could not write its part of a checkpoint."""
+
+
 def write(tensors: Mapping[str, Shard], folder: Path, group: dist.ProcessGroup | None) -> None:
     """Write every rank's pieces into `folder`, to the disk itself. Call on all ranks.
 
@@ -83,16 +88,19 @@ def write(tensors: Mapping[str, Shard], folder: Path, group: dist.ProcessGroup |
         group: over which ranks agree, on the CPU; None for a single process.
 
     Raises:
-        CheckpointException: on all ranks, when one cannot write its part.
+        Unwritable: on all ranks, when one cannot write its part.
     """
     writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=True)
-    dcp.save(
-        dict(tensors),
-        storage_writer=writer,
-        planner=_SavePlanner(),
-        process_group=group,
-        no_dist=group is None,
-    )
+    try:
+        dcp.save(
+            dict(tensors),
+            storage_writer=writer,
+            planner=_SavePlanner(),
+            process_group=group,
+            no_dist=group is None,
+        )
+    except CheckpointException as error:  # which is no Exception
+        raise Unwritable(f"{folder}: {_innermost(error)}") from error
 
 
 def read(tensors: Mapping[str, Shard], folder: Path) -> None:
@@ -104,9 +112,7 @@ def read(tensors: Mapping[str, Shard], folder: Path) -> None:
     held = {name: shard for name, shard in tensors.items() if shard.boxes}
     try:
         dcp.load(dict(held), storage_reader=_Reader(folder), planner=_LoadPlanner(), no_dist=True)
-    except Unreadable:
-        raise
-    except Exception as error:
+    except (Exception, CheckpointException) as error:  # torch's own is no Exception
         raise Unreadable(f"{folder}: {_innermost(error)}") from error
 
 
@@ -126,7 +132,8 @@ def _innermost(error: BaseException) -> str:
         wrapped = next(iter(failures.values()))
         error = wrapped[0] if isinstance(wrapped, tuple) else wrapped
     lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    said = lines[0] if lines else ""
+    return said if isinstance(error, Unreadable) else f"{type(error).__name__}: {said}"
 
 
 class _SavePlanner(DefaultSavePlanner):
@@ -211,10 +218,10 @@ class _Reader(FileSystemReader):
         try:
             with path.open("rb") as file:
                 metadata = _IndexUnpickler(file).load()
-        except Unreadable:
-            raise
+            if not isinstance(metadata, Metadata):
+                raise Unreadable("it is no index")
         except Exception as error:
-            raise Unreadable(f"{path}: {type(error).__name__}: {error}") from error
+            raise Unreadable(f"{path}: {_innermost(error)}") from error
         metadata.storage_meta = metadata.storage_meta or StorageMeta()
         metadata.storage_meta.load_id = self.load_id
         return metadata
