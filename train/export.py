@@ -23,7 +23,7 @@ examples:
 
 Reads the newest whole checkpoint, every byte held against its checksum, in one process, whatever
 strategy and number of ranks wrote it; without checkpoints, the weights.safetensors of a finished
-run. No GPU is needed, and no more memory than for the largest tensor. Names are those of the plain
+run. No GPU is needed, nor memory for more than a few tensors. Names are those of the plain
 module's state dict, a tied weight under each of its own.
 
 exit codes: 0 exported; 1 could not be written, or holds nan or inf; 2 refused

@@ -23,7 +23,7 @@ SUFFIX = ".safetensors"
 FILE_BYTES = 5 * 10**9
 """A larger file is cut."""
 
-READ_BYTES = 256 * 2**20
+READ_BYTES = 128 * 2**20
 """Read at a time, unless one tensor is larger."""
 
 

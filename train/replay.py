@@ -77,7 +77,7 @@ def replay(
         sink.start(info)
         for record in steps:
             # W&B's own clock is set to when it happened.
-            sink.log_in_time({**record, "_timestamp": record["time"]})
+            sink.log_patiently({**record, "_timestamp": record["time"]})
         sink.finish(state, read_json(folder / "summary.json"))
     except Exception as error:  # whatever the client throws
         return f"W&B failed ({type(error).__name__}: {error}); the record is as it was", 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import queue
 import subprocess
@@ -137,22 +138,26 @@ class WandbLogger(Logger):
             self._kill_service()
             raise TimeoutError(f"W&B has not taken the last {QUEUE_SIZE} records") from None
 
-    def log_in_time(self, record: dict[str, Any]) -> None:
+    def log_patiently(self, record: dict[str, Any]) -> None:
         """Take one record, waiting for room: for those who have no training to hold up."""
-        while self._thread is not None and self._queue.full():
-            if self._error is not None:
-                break
-            time.sleep(FULL_S)
+        if self._thread is not None:
+            self._wait_for_room(self._thread, math.inf)
         self.log(record)
+
+    def _wait_for_room(self, thread: threading.Thread, end: float) -> None:
+        """Until a record can be put, its taker is gone, or the clock is at `end`."""
+        while self._queue.full() and thread.is_alive() and monotonic() < end:
+            time.sleep(FULL_S)
 
     def finish(self, status: str, summary: dict[str, Any]) -> None:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        starting = max(0.0, self._deadline - monotonic())
+        end = max(self._deadline, monotonic()) + self.finish_timeout_s + SHUTDOWN_S
+        self._wait_for_room(thread, end)
         with contextlib.suppress(queue.Full):
             self._queue.put_nowait(_Finish(status, summary))
-        thread.join(starting + self.finish_timeout_s + SHUTDOWN_S)
+        thread.join(max(0.0, end - monotonic()))
         if thread.is_alive():
             self._kill_service()
             thread.join(SHUTDOWN_S)
