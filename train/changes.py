@@ -33,7 +33,7 @@ def changes(before: dict[str, Any], now: dict[str, Any]) -> list[Change]:
 
 
 def _leaves(node: Any, key: str = "") -> dict[str, Any]:
-    if not isinstance(node, dict) or not node:
+    if not isinstance(node, dict):
         return {key: node}
     return {
         full: leaf

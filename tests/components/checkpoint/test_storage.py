@@ -118,7 +118,7 @@ def test_a_broken_index_is_named(tmp_path: Path, content: bytes) -> None:
 def test_a_missing_data_file_is_named(tmp_path: Path) -> None:
     storage.write({"x": Shard.whole(torch.ones(1))}, tmp_path, None)
     (tmp_path / "__0_0.distcp").unlink()
-    with pytest.raises(Unreadable, match="__0_0.distcp"):
+    with pytest.raises(Unreadable, match=r"__0_0\.distcp"):
         storage.read({"x": Shard.whole(torch.zeros(1))}, tmp_path)
 
 
