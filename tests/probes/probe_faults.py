@@ -213,3 +213,29 @@ class Prepared(Synthetic):
         time.sleep(self.takes_s)
         if self.fails:
             raise RuntimeError("the source of the data is gone")
+
+
+class SlowEvaluation(Synthetic):
+    """Features of which those of the evaluation take their time.
+
+    Args:
+        begun: a file that is there once an evaluation has begun.
+    """
+
+    def __init__(self, pace_s: float, begun: str, in_features: int = 64, classes: int = 10) -> None:
+        super().__init__(kind="features", val_samples=64, in_features=in_features, classes=classes)
+        self.pace_s = pace_s
+        self.begun = Path(begun)
+
+    def val_set(self) -> Any:
+        return Marked(super().val_set(), self.pace_s, self.begun)
+
+
+class Marked(Slow):
+    def __init__(self, samples: Any, pace_s: float, begun: Path) -> None:
+        super().__init__(samples, pace_s)
+        self.begun = begun
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        self.begun.touch()
+        return super().__getitem__(index)
