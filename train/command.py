@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
+from components.cluster.gang import start_server
 from components.cluster.joined import Joined, joined
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
@@ -17,6 +18,7 @@ from components.logger.stream import unfailing_streams
 from train import hydra_api, lock, resume, status, sweep
 from train.command_line import compose_jobs, parse
 from train.groups import check_groups
+from train.preload import preload
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -79,8 +81,11 @@ def command(argv: list[str], gang: Joined | None) -> int:
     jobs = compose_jobs(line)
     sweep.refuse_over_nodes(line, jobs)
     check_groups(jobs)
-    check_jobs(jobs)
     dry_run = any(job.config.dry_run for job in jobs)
+    if gang is None and not dry_run:
+        # Its imports take as long as the checks here, and meanwhile another core.
+        start_server(preload(jobs[0].config))
+    check_jobs(jobs)
 
     if dry_run or not line.multirun:
         from train.follow import follow_node

@@ -69,7 +69,6 @@ def run_gang(
             (ticket.folder, place.interface, ticket.attempt),
             notice,
             cluster.preempt_grace_s,
-            (run_rank.__module__, *plan.preload),
             nodes.lost,
         )
     except Lost:

@@ -16,7 +16,6 @@ from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.data.base import Data
 from components.errors import ConfigError
-from components.logger.base import Logger
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
@@ -48,7 +47,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     checkpoint: Checkpoint = build_kind(Checkpoint, config.checkpoint, "checkpoint")
     if checkpoint.enabled:
         parallel.check_saving()
-    loggers = build_loggers(config)
+    build_loggers(config)
     model = _on_meta(config)
     refuse_half_parameters(model, precision)
     try_optimizer(config, model, cluster.device_type())
@@ -94,19 +93,8 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         parameters=parameters,
         precision=precision.name,
         parallel=parallel.name,
-        preload=_preload(config, loggers),
         model=model,
     )
-
-
-def _preload(config: DictConfig, loggers: list[Logger]) -> tuple[str, ...]:
-    """The project's own modules behind this config, and what its loggers ask for.
-
-    A user's module is left out: what its import does must not happen in the fork server.
-    """
-    targets = [config[group]._target_ for group in ("parallel", "model", "data")]
-    own = [name.rpartition(".")[0] for name in targets if name.startswith("components.")]
-    return (*own, *(module for logger in loggers for module in logger.preload))
 
 
 def _on_meta(config: DictConfig) -> nn.Module:

@@ -27,7 +27,6 @@ class Plan:
         model: on the meta device.
         attempt: which one, and from where, of a run that goes on.
         changes: what it does otherwise than before.
-        preload: modules that ranks need and that are worth importing once, before they fork.
     """
 
     config: DictConfig
@@ -40,7 +39,6 @@ class Plan:
     parameters: int
     precision: str
     parallel: str
-    preload: tuple[str, ...]
     model: nn.Module = field(repr=False)
     attempt: str | None = None
     changes: tuple[str, ...] = ()

@@ -87,7 +87,6 @@ def launch(
     args: Sequence[object],
     notice: Notice,
     grace_s: float,
-    preload: Sequence[str] = (),
     lost: Callable[[], bool] = lambda: False,
 ) -> list[Exit]:
     """Run `worker(member, *args)` in a process for each member until all have ended.
@@ -100,8 +99,6 @@ def launch(
         worker: a module-level function.
         notice: takes the warning.
         grace_s: how long ranks have to end after a warning, or after the first of them did.
-        preload: further modules that the server imports, if this is its first gang. They
-            must start no thread and touch no device.
         lost: whether the rest of the gang, on other nodes, has come to a bad end.
 
     Returns:
@@ -113,7 +110,7 @@ def launch(
         Overdue: when they did not heed a warning within `grace_s`.
         Interrupted: by a second warning, or by a signal before all ranks run.
     """
-    _start_server(preload)
+    start_server()
     context = multiprocessing.get_context("forkserver")
     processes: dict[int, BaseProcess] = {}
     try:
@@ -129,8 +126,12 @@ def launch(
         _end(list(processes.values()))
 
 
-def _start_server(preload: Sequence[str]) -> None:
-    """Start the server, unless it runs already."""
+def start_server(preload: Sequence[str] = ()) -> None:
+    """Start the server, unless it runs already, and do not wait for its imports.
+
+    Args:
+        preload: further modules that it imports. They must start no thread and touch no device.
+    """
     multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
     # A Ctrl-C at the terminal and a scheduler's SIGTERM reach every process. It is the
     # controller that acts on them; without the server, it would lose sight of its ranks.
