@@ -90,7 +90,7 @@ class Keeper:
         """
         self.save()
         self.saver.wait()
-        raise Preempted(self.state.loop.step, signum)
+        raise Preempted(self.state.loop.step, signum, self.saver.keep_last > 0)
 
     def save(self) -> None:
         """Save the run as it stands, unless that is done already. Call on all ranks."""

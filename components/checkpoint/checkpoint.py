@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -82,7 +83,12 @@ class Checkpoint:
 
         Args:
             may_commit: called on the main rank before a checkpoint gets its name; may raise.
+
+        Raises:
+            ConfigError: when some rank does not see the folder that the main rank writes into.
         """
+        if self.enabled:
+            refuse_unshared(folder, control)
         own = Control(control.ranks, timeout_s) if self.background else control
         return Saver(
             folder,
@@ -104,3 +110,33 @@ class Checkpoint:
         weights = parallel.full_weights()
         if weights:
             save_weights(folder, weights, expected)
+
+
+def refuse_unshared(folder: Path, control: Control) -> None:
+    """Refuse to save a run whose nodes have folders of the same name, each its own.
+
+    Call on all ranks.
+
+    Raises:
+        ConfigError: naming the ranks that do not see what the main rank writes.
+    """
+    probe = None
+    if control.ranks.main:
+        # A name that nobody has looked for: file servers remember what was not there.
+        probe = f".seen-by-all-{os.getpid()}-{os.urandom(4).hex()}"
+        (folder / probe).touch()
+    probe = control.tell(probe)
+    blind = [
+        rank for rank, sees in enumerate(control.gather((folder / probe).exists())) if not sees
+    ]
+    blind = control.tell(blind)
+    if control.ranks.main:
+        (folder / probe).unlink()
+    if blind:
+        ranks = ", ".join(map(str, blind[:8])) + (", ..." if len(blind) > 8 else "")
+        raise ConfigError(
+            f"checkpoint: hydra.run.dir={folder} on the node of rank 0 is not the folder that "
+            f"rank{'s' if len(blind) > 1 else ''} {ranks} see under this name, and a checkpoint "
+            "is written by all ranks into one. Set hydra.run.dir to a place that all nodes share, "
+            "or take checkpoint=weights, which saves the final weights alone."
+        )

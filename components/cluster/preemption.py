@@ -19,15 +19,17 @@ does whoever started it."""
 
 
 class Preempted(Exception):
-    """Training has ended early, as it was warned to, and a checkpoint is saved.
+    """Training has ended early, as it was warned to.
 
     Args:
-        step: steps taken, and saved.
+        step: steps taken.
         signum: the signal that warned.
+        saved: whether the run can go on from that step.
     """
 
-    def __init__(self, step: int, signum: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(signum).name} at step {step}, which is saved")
+    def __init__(self, step: int, signum: int, saved: bool) -> None:
+        saved_words = "which is saved" if saved else "and nothing is saved (checkpoint.keep_last=0)"
+        super().__init__(f"stopped by {signal.Signals(signum).name} at step {step}, {saved_words}")
         self.step = step
         self.signum = signum
 
