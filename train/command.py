@@ -16,9 +16,10 @@ from components.cluster.signals import Interrupted, call_on_signal, raise_interr
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
 from train import hydra_api, lock, resume, status, sweep
-from train.command_line import compose_jobs, parse
+from train.command_line import compose_jobs
 from train.groups import check_groups
 from train.preload import preload
+from train.run_words import read
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def refused(refusal: ConfigError) -> int:
 
 def command(argv: list[str], gang: Joined | None) -> int:
     """One command: compose and check all its jobs before the first starts, then run them."""
-    line = parse(argv)
+    line = read(argv)
     if line.passthrough:
         hydra_api.run(run_job, line.argv)
         return 0

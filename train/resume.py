@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
 from components.checkpoint import folders
 from components.checkpoint.folders import CONFIG
@@ -18,17 +17,17 @@ from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train import identity, records, run_names, status
 from train.changes import changes, check_allowed, in_words, refuse_changes
-from train.command_line import CommandLine, compose_jobs, parse
+from train.command_line import CommandLine, compose_jobs
 from train.config_hash import lasting
-from train.hydra_api import CONF
 from train.locate_run import locate
-from train.merge import key_of, merged
+from train.merge import key_of
 from train.newest import Found, newest, whole
+from train.run_words import AUTO, continued, with_folder
 
 if TYPE_CHECKING:
     from train.run_plan import Plan
 
-AUTO = "auto"
+NODE_RANK = "cluster.node_rank"
 
 
 @dataclass(frozen=True)
@@ -80,21 +79,25 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
 
         folder = earlier_folder(gang)
         if folder is not None:
-            return _with_folder(line, folder), _going_on(folder)
+            return with_folder(line, folder), _going_on(folder)
     if resume is None or resume == AUTO:
         return _by_identity(line, resume, run_id)
-    follows = int(line.base.cluster.get("node_rank") or 0) > 0
+    follows = _follows(line)
     try:
         located = locate(str(resume))
     except ConfigError:
         if follows:  # node 0 knows
             return line, None
         raise
-    own = _own_words(located.folder)
-    words = merged(own.overrides, line.overrides, [*line.composer.groups()])
-    line = parse([*_flags(line, own), *words])
-    line = _with_folder(line, located.folder)
+    line = continued(line, located.folder)
     return line, None if follows else _going_on(located.folder, located.checkpoint)
+
+
+def _follows(line: CommandLine) -> bool:
+    """Whether this is the command of a further node."""
+    given = [text.partition("=")[2] for text in line.overrides if key_of(text) == NODE_RANK]
+    rank = given[-1] if given else line.base.cluster.get("node_rank")
+    return str(rank or 0) not in ("0", "null")
 
 
 def _value(line: CommandLine, key: str) -> Any:
@@ -122,7 +125,7 @@ def _by_identity(
     short = run_names.short_name([t for t in line.overrides if not t.startswith("hydra.")])
     own = identity.folder_of(run_id, short)
     if own is not None and not named:
-        line = _with_folder(line, own)
+        line = with_folder(line, own)
     elif resume is None and not (named and identity.requeued()):
         return line, None
     elif resume == AUTO and not named:
@@ -136,53 +139,6 @@ def _by_identity(
     if resume == AUTO and not job.config.dry_run:
         print(f"resume=auto: {job.folder} holds no run yet: this one begins there", flush=True)
     return line, None
-
-
-def _with_folder(line: CommandLine, folder: Path) -> CommandLine:
-    """The same command in a given folder: one run, whatever its config says of sweeps."""
-    others = [text for text in line.argv if key_of(text) not in ("hydra.run.dir", "hydra.mode")]
-    text = str(folder).replace("'", "\\'").replace("${", "\\${")
-    mode = ["hydra.mode=RUN"] if line.multirun else []
-    return parse([*others, *mode, f"hydra.run.dir='{text}'"])
-
-
-@dataclass(frozen=True)
-class _Words:
-    """What a run was started with."""
-
-    overrides: list[str]
-    flags: dict[str, str]
-
-
-def _own_words(folder: Path) -> _Words:
-    """Overrides, and the flags that name configs outside the project."""
-    try:
-        overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
-        hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
-    except (OSError, AttributeError, YAMLError) as error:
-        raise ConfigError(
-            f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
-            f"read ({str(error).splitlines()[0]}). Give the same overrides again with "
-            f"hydra.run.dir={folder} resume=auto."
-        ) from error
-    sources = {source.provider: source.path for source in hydra.runtime.config_sources}
-    flags = {"--config-name": str(hydra.job.config_name)}
-    main = sources.get("main", str(CONF))
-    if not Path(main).is_dir():
-        print(f"resume={folder}: {main} is gone, and {CONF} takes its place", file=sys.stderr)
-    elif main != str(CONF):
-        flags["--config-path"] = main
-    if "command-line" in sources:
-        flags["--config-dir"] = sources["command-line"].removeprefix("file://")
-    return _Words([str(text) for text in overrides], flags)
-
-
-def _flags(line: CommandLine, own: _Words) -> list[str]:
-    """The command's flags, and the run's own where it gives none."""
-    given = line.argv[: len(line.argv) - len(line.overrides)]
-    names = {flag.partition("=")[0] for flag in given}
-    added = [f"{name}={value}" for name, value in own.flags.items() if name not in names]
-    return [*given, *added]
 
 
 def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:

@@ -1,0 +1,98 @@
+"""The words of a command that goes on with a run: its own, and those the run was started with."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from yaml import YAMLError
+
+from components.errors import ConfigError
+from train.command_line import CommandLine, parse
+from train.hydra_api import CONF
+from train.merge import key_of, merged
+
+AUTO = "auto"
+
+
+def read(argv: list[str]) -> CommandLine:
+    """The command line; words that only the config of a resumed run has a place for included.
+
+    Raises:
+        ConfigError: as from `parse`, unless a run that is resumed has still to be asked.
+    """
+    try:
+        return parse(argv)
+    except ConfigError:
+        asked = [text for text in argv if _is_override(text) and key_of(text) == "resume"]
+        rest = [text for text in argv if _is_override(text) and text not in asked]
+        if not asked:
+            raise
+        bare = parse([text for text in argv if text not in rest])
+        if bare.base.get("resume") in (None, AUTO):
+            raise
+        return replace(bare, overrides=[*bare.overrides, *rest], argv=[*bare.argv, *rest])
+
+
+def _is_override(text: str) -> bool:
+    return text.startswith("~") or ("=" in text and not text.startswith("-"))
+
+
+def continued(line: CommandLine, folder: Path) -> CommandLine:
+    """The command in full: the words with which the run in `folder` was started, and its own.
+
+    Raises:
+        ConfigError: when it cannot be read how the run was started.
+    """
+    own = _own_words(folder)
+    words = merged(own.overrides, line.overrides, [*line.composer.groups()])
+    return with_folder(parse([*_flags(line, own), *words]), folder)
+
+
+def with_folder(line: CommandLine, folder: Path) -> CommandLine:
+    """The same command in a given folder: one run, whatever its config says of sweeps."""
+    others = [text for text in line.argv if key_of(text) not in ("hydra.run.dir", "hydra.mode")]
+    text = str(folder).replace("'", "\\'").replace("${", "\\${")
+    mode = ["hydra.mode=RUN"] if line.multirun else []
+    return parse([*others, *mode, f"hydra.run.dir='{text}'"])
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What a run was started with."""
+
+    overrides: list[str]
+    flags: dict[str, str]
+
+
+def _own_words(folder: Path) -> _Words:
+    """Overrides, and the flags that name configs outside the project."""
+    try:
+        overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
+        hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
+    except (OSError, AttributeError, YAMLError) as error:
+        raise ConfigError(
+            f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
+            f"read ({str(error).splitlines()[0]}). Give the same overrides again with "
+            f"hydra.run.dir={folder} resume=auto."
+        ) from error
+    sources = {source.provider: source.path for source in hydra.runtime.config_sources}
+    flags = {"--config-name": str(hydra.job.config_name)}
+    main = sources.get("main", str(CONF))
+    if not Path(main).is_dir():
+        print(f"resume={folder}: {main} is gone, and {CONF} takes its place", file=sys.stderr)
+    elif main != str(CONF):
+        flags["--config-path"] = main
+    if "command-line" in sources:
+        flags["--config-dir"] = sources["command-line"].removeprefix("file://")
+    return _Words([str(text) for text in overrides], flags)
+
+
+def _flags(line: CommandLine, own: _Words) -> list[str]:
+    """The command's flags, and the run's own where it gives none."""
+    given = line.argv[: len(line.argv) - len(line.overrides)]
+    names = {flag.partition("=")[0] for flag in given}
+    added = [f"{name}={value}" for name, value in own.flags.items() if name not in names]
+    return [*given, *added]
