@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 from yaml import YAMLError
 
 from components.errors import ConfigError
@@ -72,14 +72,17 @@ def _own_words(folder: Path) -> _Words:
     try:
         overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
         hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
+        name, found = hydra.job.config_name, hydra.runtime.config_sources
+        if not isinstance(overrides, ListConfig):
+            raise AttributeError("overrides.yaml holds no list")
     except (OSError, AttributeError, YAMLError) as error:
         raise ConfigError(
             f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
             f"read ({str(error).splitlines()[0]}). Give the same overrides again with "
             f"hydra.run.dir={folder} resume=auto."
         ) from error
-    sources = {source.provider: source.path for source in hydra.runtime.config_sources}
-    flags = {"--config-name": str(hydra.job.config_name)}
+    sources = {source.provider: source.path for source in found}
+    flags = {"--config-name": str(name)}
     main = sources.get("main", str(CONF))
     if not Path(main).is_dir():
         print(f"resume={folder}: {main} is gone, and {CONF} takes its place", file=sys.stderr)
