@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from signal import Signals
 
@@ -11,6 +12,10 @@ from components.cluster.preemption import Notice, Preempted
 from components.data.batch import Batch
 from train.saved import Saved
 from train.training_state import TrainingState
+
+ASK_EVERY_S = 0.05
+ASK_WITHIN = 10
+"""Where steps are short, ranks ask each other so often only, but within so many steps."""
 
 ASK_EVERY = 8
 """Micro-batches of an evaluation between two questions whether it is to be cut short."""
@@ -27,7 +32,8 @@ class CutShort(Exception):
 class Keeper:
     """Saves when a checkpoint is due, and saves and stops when some rank has been warned.
 
-    All ranks ask each other at the end of each step, so that all do the same at the same step.
+    All ranks ask each other at the end of a step, so that all do the same at the same step:
+    of each step, unless steps are so short that the question would cost more than a little.
 
     Args:
         saver: writes the checkpoints.
@@ -43,12 +49,15 @@ class Keeper:
         self.control = control
         self.notice = notice
         self.state = state
+        self._asked = (0, time.monotonic())
+        self._ask_at = 0
 
     def go_on_from(self, saved: Saved) -> None:
         """Put back what a checkpoint holds. Call right before `run`, on all ranks."""
         self.state.restore(saved)
         self.saver.best = [(value, step) for value, step in saved.training["best"]]
         self.saver.saved = self.state.loop.step
+        self._asked = (self.state.loop.step, time.monotonic())
 
     def run(self) -> None:
         """The loop, watched over.
@@ -76,7 +85,7 @@ class Keeper:
             SaveFailed: when a checkpoint cannot be written.
         """
         self.saver.check()
-        warned, time_is_up = self.control.highest(self._warned(), self._time_is_up())
+        warned, time_is_up = self._ask() if self.state.loop.step >= self._ask_at else (0, 0)
         if warned:
             self.stop(warned)
         if time_is_up or self.saver.due(self.state.loop.step, self.state.metrics):
@@ -112,6 +121,18 @@ class Keeper:
                 if warned:
                     raise CutShort(warned)
             yield batch
+
+    def _ask(self) -> tuple[int, int]:
+        """Whether some rank is warned, and whether the clock asks for a checkpoint."""
+        step, now = self.state.loop.step, time.monotonic()
+        rate = (step - self._asked[0]) / max(now - self._asked[1], 1e-9)
+        pause = 1 if self.control.group is None else int(rate * ASK_EVERY_S)
+        pause = min(max(pause, 1), ASK_WITHIN)
+        warned, time_is_up, shortest = self.control.highest(
+            self._warned(), self._time_is_up(), -pause
+        )
+        self._asked, self._ask_at = (step, now), step - shortest
+        return warned, time_is_up
 
     def _warned(self) -> int:
         return 0 if self.notice.asked is None else int(self.notice.asked)
