@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from components.checkpoint.folders import CONFIG
 from components.checkpoint.manifest import Damaged, read_manifest
 from components.cluster.joined import Joined
 from components.errors import ConfigError
-from train import identity, records, run_names, status
+from train import identity, lock, records, run_names, status
 from train.changes import changes, check_allowed, in_words, refuse_changes
 from train.command_line import CommandLine, compose_jobs
 from train.config_hash import lasting
@@ -145,8 +146,10 @@ def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
     """A run and the place in it to go on from.
 
     Raises:
-        ConfigError: when the checkpoint that was named, or every one there is, is damaged.
+        ConfigError: when the checkpoint that was named, or every one there is, is damaged; when
+            the run is still going, or its folder takes nothing.
     """
+    _refuse_taken(folder)
     if checkpoint is not None:
         try:
             found = whole(checkpoint)
@@ -166,6 +169,18 @@ def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
         print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
     before = _config_at(folder, found)
     return Going(folder, found, before, status.read(folder), named=checkpoint is not None)
+
+
+def _refuse_taken(folder: Path) -> None:
+    """Ask before looking: a run that is going replaces its checkpoints."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"resume={folder}: the folder cannot be written by this user, and a run goes on in its "
+            f"own. Copy it, or start a new run from its weights by init_from={folder}."
+        )
+    if (folder / lock.FILE).exists():
+        lock.take(folder.absolute())
+        lock.release(folder.absolute())
 
 
 def _config_at(folder: Path, found: Found) -> dict[str, Any]:

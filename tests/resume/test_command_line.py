@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,32 @@ def test_as_another_cell(run: Path, six_steps: Run) -> None:
     # The words hold for the next attempt too.
     assert after.overrides["parallel"] == "ddp"
     assert "resume" not in after.overrides
+
+
+def test_a_run_that_is_still_going(run: Path, command: Command) -> None:
+    """Said at once, whatever its checkpoints look like at the moment."""
+    shutil.rmtree(run / THIRD)
+    (run / THIRD).mkdir()
+    (run / "logs" / ".lock").write_text(json.dumps({"pid": 4711, "host": "here"}))
+    with (run / "logs" / ".lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for words in ((f"resume={run}",), (f"resume={run / THIRD}",), ("resume=latest",)):
+            with pytest.raises(ConfigError, match=r"still going \(process 4711 on here\)"):
+                command(*words, "steps=8")
+    # Its process is gone: so is its hold.
+    assert "resuming from step 4" in command(f"resume={run}", "steps=8", "dry_run=true").stdout
+
+
+def test_a_folder_that_cannot_be_written(run: Path, command: Command) -> None:
+    bind = ["mount", "--bind", "-o", "ro", str(run), str(run)]
+    if subprocess.run(bind, capture_output=True).returncode:
+        pytest.skip("only root can mount")
+    try:
+        with pytest.raises(ConfigError, match=r"cannot be written.*init_from=outputs/r"):
+            command(f"resume={run}", "steps=8")
+        assert command(*SMALL, f"init_from={run}", "steps=2", "dry_run=true").code == 0
+    finally:
+        subprocess.run(["umount", str(run)], check=True)
 
 
 # The same command again.
