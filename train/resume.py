@@ -241,12 +241,15 @@ def finished(plan: Plan, going: Going | None) -> bool:
     if going is None or going.state.get("status") != "completed":
         return False
     steps = max(going.before.get("steps", 0), going.state.get("steps", 0))
+    taken = going.state.get("steps", 0)
     if plan.config.steps > (going.found.step if going.named else steps):
         return False
+    if taken < steps and plan.config.patience != going.before.get("patience"):
+        return False
+    more = f"steps=<above {steps}>" if taken >= steps else "patience=null, or a higher one"
     print(
-        f"{going.folder} is complete: {going.state.get('steps')} of {steps} steps, nothing is left "
-        f"to do. For more, add steps=<above {steps}>; for another run, take another folder or "
-        "run_id."
+        f"{going.folder} is complete: {taken} of {steps} steps, nothing is left to do. For more, "
+        f"add {more}; for another run, take another folder or run_id."
     )
     return True
 

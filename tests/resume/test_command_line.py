@@ -74,6 +74,20 @@ def test_an_earlier_checkpoint(run: Path, six_steps: Run) -> None:
         assert torch.equal(weight, after.weights()[name])
 
 
+def test_a_run_that_stopped_early(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*SMALL, "steps=6", "patience=1", "optimizer.lr=0", "run_id=mine")
+    first = run_train(tmp_path, *words).completed().run
+    assert first.column("step")[-1] == 4  # no better than at step 2
+    monkeypatch.chdir(tmp_path)
+    said = command(*words)
+    assert "complete: 4 of 6 steps" in said.stdout
+    assert "patience=null" in said.stdout
+    last = run_train(tmp_path, "resume=outputs/mine", "patience=null").completed().run
+    assert last.column("step")[-1] == 6
+
+
 def test_as_another_cell(run: Path, six_steps: Run) -> None:
     words = ("parallel=ddp", "cluster.nproc_per_node=2", "accumulation=2", "steps=8", "log_every=2")
     outcome = run_train(Path(), f"resume={run}", *words).completed()
