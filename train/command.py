@@ -97,6 +97,8 @@ def command(argv: list[str], gang: Joined | None) -> int:
             if resume.finished(plan, going):
                 return 0
             if dry_run:
+                if going is None:
+                    status.check_free(job.folder)
                 print("\n".join([*plan.lines(), f"folder      {job.folder}", ""]))
             elif gang is None and plan.cluster.node_rank > 0:
                 return follow_node(plan)

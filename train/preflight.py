@@ -11,6 +11,7 @@ from omegaconf import DictConfig, open_dict
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from components.checkpoint import folders
 from components.checkpoint.checkpoint import Checkpoint
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
@@ -174,14 +175,14 @@ def _check_disk(folder: Path, parameters: int, checkpoint: Checkpoint) -> None:
             f"hydra.run.dir={folder}: nothing can be written in {existing} ({error.strerror}). "
             "Set hydra.run.dir to a folder of yours."
         ) from error
-    # One checkpoint more than is kept is there while it is written.
+    # One checkpoint more than is kept is there while it is written; a run that goes on has some.
     kept = checkpoint.keep_last + checkpoint.keep_best + 1 if checkpoint.enabled else 0
-    copies = kept + checkpoint.save_weights
+    copies = max(kept - len(folders.found(folder)), 0) + checkpoint.save_weights
     free, needed = shutil.disk_usage(existing).free, 4 * parameters * copies
     if free < needed:
         raise ConfigError(
-            f"hydra.run.dir={folder}: its disk has {free / 1e9:.2f} GB free, and the weights of "
-            f"{parameters:,} parameters alone take {needed / 1e9:.2f} GB, in checkpoint.keep_last="
+            f"hydra.run.dir={folder}: its disk has {free / 1e6:,.1f} MB free, and the weights of "
+            f"{parameters:,} parameters alone take {needed / 1e6:,.1f} MB, in checkpoint.keep_last="
             f"{checkpoint.keep_last} checkpoints, one being written and the final weights. Make "
             "room, set hydra.run.dir to another disk, or take checkpoint=weights."
         )

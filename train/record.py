@@ -83,7 +83,9 @@ class Recorder:
         Args:
             saved: the checkpoint that the run goes on from.
         """
-        self.records = saved.manifest.records if saved else 0
+        if saved:
+            # What the last attempt saw stands until this one has taken a step.
+            self.records, self.dtypes = saved.manifest.records, saved.manifest.dtypes
         baselines = self.data.baselines()
         if baselines:
             log.info("baselines: %s", _numbers(baselines))

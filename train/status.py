@@ -161,9 +161,19 @@ def seconds(folder: Path) -> float:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """The status as it stands; empty when the folder has none."""
+    """The status as it stands; empty when the folder has none.
+
+    Raises:
+        ConfigError: when the file holds something else.
+    """
     path = folder / FILE
-    return read_json(path) if path.exists() and path.stat().st_size else {}
+    try:
+        return read_json(path) if path.exists() and path.stat().st_size else {}
+    except ValueError as error:
+        raise ConfigError(
+            f"{path} is damaged ({error}): put back a copy of it, or remove it and go on in "
+            f"another folder by init_from={folder}."
+        ) from error
 
 
 def running(folder: Path) -> bool:

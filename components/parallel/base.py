@@ -11,8 +11,8 @@ backward. The order of a step is the same everywhere:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -236,8 +236,8 @@ class Parallel(ABC):
     def full_weights(self) -> dict[str, Tensor]:
         """The plain module's state dict, fp32 masters on the CPU. Call on all ranks.
 
-        Complete on rank 0 and empty elsewhere. Averages buffers that differ
-        between ranks first.
+        Complete on rank 0 and empty elsewhere. Buffers that differ between ranks come as
+        their mean.
         """
 
     @abstractmethod
@@ -368,10 +368,26 @@ def mean_buffers(model: nn.Module, dp_size: int) -> dict[str, Tensor]:
     return shared
 
 
-def average_buffers(model: nn.Module, dp_size: int) -> None:
-    """Make persistent buffers equal on `dp_size` ranks, as `mean_buffers` has them."""
+@contextmanager
+def shared_buffers(model: nn.Module, dp_size: int) -> Iterator[None]:
+    """Inside, persistent buffers are equal on `dp_size` ranks, as `mean_buffers` has them.
+
+    Afterwards each rank has its own again: evaluating or saving more often changes no curve.
+    Call on all ranks.
+    """
     if dp_size == 1:
+        yield
         return
     live = persistent_buffers(model)
-    for name, value in mean_buffers(model, dp_size).items():
+    own = {name: buffer.clone() for name, buffer in live.items()}
+    _fill(live, mean_buffers(model, dp_size))
+    try:
+        yield
+    finally:
+        _fill(live, own)
+
+
+@torch.no_grad()
+def _fill(live: dict[str, Tensor], values: dict[str, Tensor]) -> None:
+    for name, value in values.items():
         live[name].copy_(value)

@@ -20,7 +20,7 @@ from components.cluster.ranks import Ranks
 from components.errors import ConfigError
 from components.model.stack import blocks_of
 from components.objective import Objective
-from components.parallel.base import Cell, MakeOptimizer, NamedParameters, average_buffers
+from components.parallel.base import Cell, MakeOptimizer, NamedParameters, shared_buffers
 from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import compute_as_autocast
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
@@ -168,13 +168,13 @@ class FSDP(TorchStrategy):
             p.grad = None
 
     def full_weights(self) -> dict[str, Tensor]:
-        average_buffers(self.plain, self.dp_size)
         weights: dict[str, Tensor] = {}
-        for name, tensor in self.plain.state_dict().items():
-            # One parameter at a time: never a second whole model on a device.
-            full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-            if self.ranks.main:
-                weights[name] = full.detach().to("cpu", copy=True)
+        with shared_buffers(self.plain, self.dp_size):
+            for name, tensor in self.plain.state_dict().items():
+                # One parameter at a time: never a second whole model on a device.
+                full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+                if self.ranks.main:
+                    weights[name] = full.detach().to("cpu", copy=True)
         return weights
 
     def close(self) -> None:

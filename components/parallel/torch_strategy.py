@@ -23,12 +23,12 @@ from components.parallel.base import (
     Step,
     Sums,
     autocast,
-    average_buffers,
     loss_or_zero,
     mean_buffers,
     merge_over_ranks,
     optimizer_tensors,
     refuse_half_parameters,
+    shared_buffers,
 )
 from components.parallel.outputs import checked_outputs
 from components.parallel.shard import Shard
@@ -148,20 +148,20 @@ class TorchStrategy(Parallel):
 
     @torch.no_grad()
     def evaluate(self, micro_batches: Iterable[Batch]) -> Sums:
-        average_buffers(self.plain, self.dp_size)
         self.module.eval()
         tally = Tally(self.objective)
-        for batch in micro_batches:
-            tally.add(*self.forward(batch.to(self.ranks.device)))
+        with shared_buffers(self.plain, self.dp_size):
+            for batch in micro_batches:
+                tally.add(*self.forward(batch.to(self.ranks.device)))
         return merge_over_ranks(tally.sums())
 
     def full_weights(self) -> dict[str, Tensor]:
-        average_buffers(self.plain, self.dp_size)
-        if not self.ranks.main:
-            return {}
-        return {
-            name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()
-        }
+        with shared_buffers(self.plain, self.dp_size):
+            if not self.ranks.main:
+                return {}
+            return {
+                name: t.detach().to("cpu", copy=True) for name, t in self.plain.state_dict().items()
+            }
 
     def piece(self, name: str, local: Tensor) -> Shard:
         """Where this rank's tensor, cut as the parameter `name` is, lies in the whole one."""

@@ -31,12 +31,12 @@ from components.parallel.base import (
     Parallel,
     Step,
     Sums,
-    average_buffers,
     loss_or_zero,
     mean_buffers,
     merge_over_ranks,
     optimizer_tensors,
     refuse_half_parameters,
+    shared_buffers,
 )
 from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import Autocast, compute_as_autocast
@@ -221,16 +221,16 @@ class Zero(Parallel):
 
     @torch.no_grad()
     def evaluate(self, micro_batches: Iterable[Batch]) -> Sums:
-        average_buffers(self.plain, self.dp_size)
         self.engine.eval()
         tally = Tally(self.objective)
-        for batch in micro_batches:
-            tally.add(*self._outputs(batch.to(self.ranks.device)))
+        with shared_buffers(self.plain, self.dp_size):
+            for batch in micro_batches:
+                tally.add(*self._outputs(batch.to(self.ranks.device)))
         return merge_over_ranks(tally.sums())
 
     def full_weights(self) -> dict[str, Tensor]:
-        average_buffers(self.plain, self.dp_size)
-        return self.masters.full_weights()
+        with shared_buffers(self.plain, self.dp_size):
+            return self.masters.full_weights()
 
     def check_saving(self) -> None:
         refuse_to_save_nvme(self.options)
