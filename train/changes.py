@@ -76,14 +76,26 @@ def refuse_changes(found: Collection[Change], allowed: Collection[str], where: s
         )
     if bad:
         raise ConfigError(
-            f"resume={where} cannot go on with\n  " + "\n  ".join(bad) + "\nA new run that begins "
-            f"with its weights: init_from={where}"
+            f"{where} cannot go on with\n  "
+            + "\n  ".join(bad)
+            + "\nWith run_id or resume=auto a command holds as it is typed; with resume=<folder> the"
+            f" run's own words hold. A new run with its weights: init_from={where}"
         )
 
 
-def in_words(found: Collection[Change]) -> list[str]:
-    """Changes for the console, one a line."""
-    return [f"{key}: {before} -> {now}" for key, before, now in _of_components(found)]
+def in_words(found: Collection[Change], before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Changes for the console, one a line.
+
+    A group that goes by another word now is told of by its words alone; of another component that
+    was swapped the options are left out.
+
+    Args:
+        before, now: the words of some groups, as in `parallel: ddp`.
+    """
+    words = {key: (before[key], now[key]) for key in before if before[key] != now[key]}
+    rest = [change for change in _of_components(found) if change[0].partition(".")[0] not in words]
+    first = [(key, old, new) for key, (old, new) in words.items()]
+    return [f"{key}: {old} -> {new}" for key, old, new in [*first, *rest]]
 
 
 def _of_components(found: Collection[Change]) -> list[Change]:

@@ -11,7 +11,8 @@ from components.errors import ConfigError
 
 # torch is imported by the functions that need it: --help and a mistake are told sooner.
 
-DTYPES = ("float32", "bfloat16", "float16")
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Types of an export, by the words of `precision`; their own names will do too."""
 FORMAT_NAMES = ("safetensors", "transformers")
 
 EPILOG = """\
@@ -36,7 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     from train.export_write import Failed
 
     try:
-        print(export(words.origin, words.to, words.dtype, words.format, words.force))
+        print(
+            export(
+                words.origin,
+                words.to,
+                DTYPES.get(words.dtype, words.dtype),
+                words.format,
+                words.force,
+            )
+        )
     except ConfigError as refusal:
         print(f"refused: {refusal}", file=sys.stderr)
         return 2
@@ -115,7 +124,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a folder, or a file named *.safetensors; default: <run>/export/<checkpoint>",
     )
     parser.add_argument(
-        "--dtype", choices=DTYPES, help="of floating-point tensors; default: as saved, float32"
+        "--dtype",
+        choices=[*DTYPES, *DTYPES.values()],
+        help="of floating-point tensors; default: as saved, float32",
     )
     parser.add_argument(
         "--format",

@@ -227,7 +227,10 @@ def in_words(failure: Failure, folder: Path) -> str:
     lines = [headline(failure)]
     if failure.traceback_file:
         lines.append(f"its traceback: {folder / failure.traceback_file}")
-    return "\n".join([*lines, f"the run's folder: {folder}"])
+    lines.append(f"the run's folder: {folder}")
+    if failure.kind in ("preempted", "stopped", "killed"):
+        lines.append(f"go on with: python -m train resume={folder}")
+    return "\n".join(lines)
 
 
 def _silent(end: Exit) -> Failure:

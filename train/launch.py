@@ -42,7 +42,11 @@ def lead(plan: Plan, folder: Path, notice: Notice, again: bool = False) -> int:
         attempts.over(first)
         if not stop.warning:
             status.finish(folder, "failed", failure.in_status(first), attempt=attempts.number)
-            print(f"\nall ranks have ended; the run's folder: {folder}", file=sys.stderr)
+            print(
+                f"\nall ranks have ended; the run's folder: {folder}\n"
+                f"from its last checkpoint: python -m train resume={folder}",
+                file=sys.stderr,
+            )
             raise
     except NoTicket as error:
         first = failure.of_controller(str(error))

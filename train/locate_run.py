@@ -9,6 +9,7 @@ from components.checkpoint import folders
 from components.errors import ConfigError
 from train import status
 from train.identity import OUTPUTS
+from train.nearest import hint
 
 LATEST = "latest"
 CURE = (
@@ -41,14 +42,23 @@ def locate(text: str) -> Located:
                 f"resume={text}: there is no such checkpoint. {path.parent} has {there or 'none'}."
             )
         return Located(_run(path.parent.parent, text), path)
+    if path.name == folders.PLACE and (path.parent / status.FILE).exists():
+        path = path.parent
+    if path.is_file():
+        raise ConfigError(
+            f"resume={text} is a file. {CURE} A new run that begins with its weights: "
+            f"init_from={text}"
+        )
     if not path.is_dir():
-        raise ConfigError(f"resume={text}: there is no such folder. {CURE}")
+        near = hint(path.name, [run.name for run in _runs(path.parent)] + [LATEST, "auto"])
+        raise ConfigError(f"resume={text}: there is no such folder. {near or CURE}")
     return Located(_run(path, text))
 
 
 def _run(folder: Path, text: str) -> Path:
     if not (folder / status.FILE).exists():
-        inside = f" It holds {len(_runs(folder))} runs: name one." if _runs(folder) else ""
+        names = ", ".join(sorted(run.name for run in _runs(folder))[:5])
+        inside = f" Name a run in it: {names}." if names else ""
         raise ConfigError(f"resume={text}: {folder} is no run's folder.{inside} {CURE}")
     return folder
 

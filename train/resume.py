@@ -73,7 +73,7 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
         return line, None
     resume, run_id = _value(line, "resume"), _value(line, "run_id")
     if line.multirun:
-        _refuse_sweep(resume, run_id)
+        _refuse_sweep(line, resume, run_id)
         return line, None
     if gang is not None and gang.attempt:
         from train.member import earlier_folder
@@ -90,8 +90,22 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
         if follows:  # node 0 knows
             return line, None
         raise
+    _refuse_beside(line, run_id, located.folder)
     line = continued(line, located.folder)
     return line, None if follows else _going_on(located.folder, located.checkpoint)
+
+
+def _refuse_beside(line: CommandLine, run_id: str | None, folder: Path) -> None:
+    """Refuse words that would mean another run, or other weights, than the one behind `resume`."""
+    if run_id is not None and identity.OUTPUTS / run_id != folder:
+        raise ConfigError(
+            f"resume={folder} and run_id={run_id} name two runs. Leave one of them out."
+        )
+    if any(key_of(text) == "init_from" for text in line.overrides):
+        raise ConfigError(
+            f"init_from beside resume={folder}: a run that goes on has its weights. For a new run "
+            "that begins with other weights leave resume out."
+        )
 
 
 def _follows(line: CommandLine) -> bool:
@@ -109,12 +123,13 @@ def _value(line: CommandLine, key: str) -> Any:
         raise
 
 
-def _refuse_sweep(resume: str | None, run_id: str | None) -> None:
+def _refuse_sweep(line: CommandLine, resume: str | None, run_id: str | None) -> None:
+    words = {key_of(text): text.partition("=")[2] for text in line.overrides}
     for key, value in (("resume", resume), ("run_id", run_id)):
-        if value is not None:
+        if value is not None or key in words:
             raise ConfigError(
-                f"-m with {key}={value}: a sweep is a folder of new runs. Go on with one of its "
-                "runs by resume=<its folder>, without -m."
+                f"-m with {key}={words.get(key, value)}: a sweep is a folder of new runs. Go on "
+                "with one of its runs by resume=<its folder>, without -m."
             )
 
 
@@ -212,9 +227,24 @@ def onto(plan: Plan, going: Going | None) -> Plan:
     if going.found.checkpoint is not None:
         check_resumed(going.found.checkpoint, plan.model)
         _refuse_fewer(plan.config.steps, going)
+    elif going.state.get("status") == "completed":
+        raise ConfigError(
+            f"{going.folder} is complete and has no checkpoint from which it could be prolonged "
+            f"to steps={plan.config.steps}. Take another folder or run_id; init_from={going.folder}"
+            " begins there with its weights."
+        )
     attempt = going.state.get("attempts", 1) + 1
     told = f"{attempt}, {going.found.words}"
-    return replace(_at(plan, going.found), attempt=told, changes=tuple(in_words(found)))
+    words = in_words(found, _cell(going), {"parallel": plan.parallel, "precision": plan.precision})
+    return replace(_at(plan, going.found), attempt=told, changes=tuple(words))
+
+
+def _cell(going: Going) -> dict[str, str]:
+    """The strategy and precision that wrote the checkpoint."""
+    if going.found.checkpoint is None:
+        return {}
+    manifest = read_manifest(going.found.checkpoint)
+    return {"parallel": manifest.parallel, "precision": manifest.precision}
 
 
 def _refuse_fewer(steps: int, going: Going) -> None:
@@ -273,7 +303,8 @@ def make_way(plan: Plan, folder: Path) -> None:
     folders.put_aside_after(folder, found.step)
     moved = records.keep_records(folder, found.records)
     if moved:
-        print(f"{moved} records after step {found.step} are put aside: {records.SUPERSEDED}")
+        many = "s" if moved > 1 else ""
+        print(f"{moved} record{many} after step {found.step} put aside: {records.SUPERSEDED}")
 
 
 def whole_again(checkpoint: Path) -> Found:

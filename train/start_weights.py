@@ -65,6 +65,11 @@ def check_init(config: DictConfig, model: nn.Module) -> None:
             f"init_from={source.path} does not fit the model: {found}. Choose the model that "
             "wrote it, or take init_strict=false to load what fits and start the rest afresh."
         )
+    if not found.fitting:
+        raise ConfigError(
+            f"init_from={source.path} has no tensor that fits the model: {found}. Choose the model "
+            "that wrote it."
+        )
 
 
 def check_resumed(checkpoint: Path, model: nn.Module) -> None:
@@ -94,3 +99,6 @@ def start_weights(config: DictConfig, checkpoint: Path | None, model: nn.Module)
         found: Fit = fit(source, model)
         number = load(source, model)
         log.info("init_from=%s: %d tensors loaded, %s", source.path, number, found)
+        left = [*found.missing, *(name for name, _, _ in found.misshapen)]
+        if left:
+            log.warning("begun afresh, as init_from has none that fits: %s", ", ".join(left))

@@ -103,11 +103,13 @@ class Fit:
         missing: the model's that the source lacks.
         unexpected: the source's that the model lacks.
         misshapen: those of both, in different shapes: name, in the source, in the model.
+        fitting: how many of the model's are there in their shape.
     """
 
     missing: list[str]
     unexpected: list[str]
     misshapen: list[tuple[str, torch.Size, torch.Size]]
+    fitting: int
 
     @property
     def exact(self) -> bool:
@@ -137,14 +139,18 @@ def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
 def fit(source: Source, model: nn.Module) -> Fit:
     """Hold a source against a model, which may be on the meta device."""
     needed = plain_tensors(model)
+    shapes = source.shapes
+    misshapen = [
+        (name, shapes[name], tensor.shape)
+        for name, tensor in needed.items()
+        if name in shapes and shapes[name] != tensor.shape
+    ]
+    missing = [name for name in needed if name not in shapes]
     return Fit(
-        missing=[name for name in needed if name not in source.shapes],
-        unexpected=sorted(source.shapes.keys() - model.state_dict().keys()),
-        misshapen=[
-            (name, source.shapes[name], tensor.shape)
-            for name, tensor in needed.items()
-            if name in source.shapes and source.shapes[name] != tensor.shape
-        ],
+        missing=missing,
+        unexpected=sorted(shapes.keys() - model.state_dict().keys()),
+        misshapen=misshapen,
+        fitting=len(needed) - len(missing) - len(misshapen),
     )
 
 

@@ -85,9 +85,13 @@ def _heeded() -> Iterator[signal.Signals]:
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
-    """From now on."""
+    """From now on. By a handler: SIG_IGN for a signal that is on its way makes Python complain."""
     for number in numbers:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _pass)
+
+
+def _pass(signum: int, frame: object) -> None:
+    """Nothing."""
 
 
 @contextmanager

@@ -54,7 +54,11 @@ def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:
     assert outcome.code == 130
     assert outcome.run.status["status"] == "failed"
     assert outcome.run.status["error"]["cause"] == "stopped by SIGINT"
-    said = f"all ranks have ended; the run's folder: {outcome.run.folder}\nstopped by SIGINT"
+    folder = outcome.run.folder
+    said = (
+        f"all ranks have ended; the run's folder: {folder}\n"
+        f"from its last checkpoint: python -m train resume={folder}\nstopped by SIGINT"
+    )
     assert outcome.stderr.strip() == said
 
 

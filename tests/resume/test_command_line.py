@@ -91,7 +91,7 @@ def test_a_run_that_stopped_early(
 def test_as_another_cell(run: Path, six_steps: Run) -> None:
     words = ("parallel=ddp", "cluster.nproc_per_node=2", "accumulation=2", "steps=8", "log_every=2")
     outcome = run_train(Path(), f"resume={run}", *words).completed()
-    assert "changed     parallel._target_: components.parallel.single.Single -> " in outcome.stdout
+    assert "changed     parallel: single -> " in outcome.stdout
     assert "changed     accumulation: 1 -> 2" in outcome.stdout
     after = outcome.run
     assert after.column("step") == [*six_steps.column("step"), 8, 8]

@@ -37,7 +37,7 @@ def attempts(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
 def test_it_was_killed_after_five(attempts: list[Outcome]) -> None:
     first, second = attempts
     assert first.code == 1
-    assert "1 records after step 4 are put aside: logs/superseded.jsonl" in second.stdout
+    assert "1 record after step 4 put aside: logs/superseded.jsonl" in second.stdout
 
 
 def test_each_step_once(attempts: list[Outcome]) -> None:

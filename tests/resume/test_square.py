@@ -12,7 +12,7 @@ from components.cluster.ranks import Ranks
 from components.data.synthetic import Synthetic
 from components.model.gpt import GPT
 from tests.fit import Task
-from tests.gang import alone, run
+from tests.gang import run
 from tests.resume.stop_and_go import Told, same_losses, train
 
 SAVED_AT, STEPS = 10, 30
@@ -112,10 +112,15 @@ def resume_all(ranks: Ranks, pairs: list[Pair], folder: Path) -> dict[Pair, Told
     return out
 
 
+def train_straight(ranks: Ranks, folder: Path) -> Told:
+    return train(ranks, "single", TASK, folder, stop=STEPS)
+
+
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """One process, never stopped."""
-    return train(alone(), "single", TASK, tmp_path_factory.mktemp("straight"), stop=STEPS)
+    told: Told = run(train_straight, 1, tmp_path_factory.mktemp("straight"))[0]
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -178,13 +183,7 @@ def test_the_whole_square(square: dict[Pair, Told], straight: Told, pair: Pair) 
 def test_the_table(square: dict[Pair, Told], straight: Told) -> None:
     """For docs/checkpoint.md: run with -s."""
     words = [f"{word} x{size}" for word, size in CORNERS]
-    print(
-        "\n\n| saved under | "
-        + " | ".join(words)
-        + " |\n|---" * 2
-        + "|---" * (len(words) - 1)
-        + "|"
-    )
+    print(f"\n\n| saved under | {' | '.join(words)} |\n{'|---' * (len(words) + 1)}|")
     for saved, word in zip(CORNERS, words, strict=True):
         row = [f"{difference(square[saved, resumed], straight):.0e}" for resumed in CORNERS]
         print(f"| {word} | " + " | ".join(row) + " |")

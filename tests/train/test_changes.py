@@ -49,7 +49,12 @@ def test_leaves_that_come_change_and_go() -> None:
 
 def test_a_component_that_was_swapped_is_named_alone() -> None:
     new = now(parallel={"_target_": "p.B", "depth": 1}, steps=6)
-    assert in_words(changes(BEFORE, new)) == ["steps: 4 -> 6", "parallel._target_: p.A -> p.B"]
+    found = changes(BEFORE, new)
+    assert in_words(found, {}, {}) == ["steps: 4 -> 6", "parallel._target_: p.A -> p.B"]
+    words = in_words(
+        found, {"parallel": "a", "precision": "x"}, {"parallel": "b", "precision": "x"}
+    )
+    assert words == ["parallel: a -> b", "steps: 4 -> 6"]
 
 
 @pytest.mark.parametrize(

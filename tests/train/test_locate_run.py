@@ -26,7 +26,7 @@ def run(name: str, **state: str) -> Path:
 
 def test_a_run_and_a_checkpoint() -> None:
     folder = run("a", status="failed")
-    for text in ("outputs/a", "outputs/a/", "outputs/../outputs/a"):
+    for text in ("outputs/a", "outputs/a/", "outputs/../outputs/a", "outputs/a/checkpoints"):
         assert locate(text).folder.resolve() == folder.resolve()
         assert locate(text).checkpoint is None
     absolute = str(folder.resolve())
@@ -39,16 +39,18 @@ def test_a_run_and_a_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("outputs/b", ["there is no such folder"]),
-        ("outputs/a/status.json", ["there is no such folder"]),
-        ("outputs", ["is no run's folder", "It holds 1 runs"]),
-        ("outputs/a/checkpoints", ["is no run's folder"]),
+        ("outputs/other", ["there is no such folder", "Give a run's folder"]),
+        ("outputs/baselime", ["there is no such folder. Did you mean baseline?"]),
+        ("lastest", ["there is no such folder. Did you mean latest?"]),
+        ("outputs/a/status.json", ["is a file", "init_from=outputs/a/status.json"]),
+        ("outputs", ["is no run's folder", "Name a run in it: a, baseline."]),
         ("outputs/a/checkpoints/step-000009", ["no such checkpoint", "has step-000004"]),
         ("outputs/b/checkpoints/step-000009", ["no such checkpoint", "has none"]),
     ],
 )
 def test_what_is_none(text: str, words: list[str]) -> None:
     run("a", status="failed")
+    run("baseline", status="failed")
     with pytest.raises(ConfigError) as refused:
         locate(text)
     for word in (f"resume={text}", *words):
