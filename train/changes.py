@@ -78,8 +78,8 @@ def refuse_changes(found: Collection[Change], allowed: Collection[str], where: s
         raise ConfigError(
             f"{where} cannot go on with\n  "
             + "\n  ".join(bad)
-            + "\nWith run_id or resume=auto a command holds as it is typed; with resume=<folder> the"
-            f" run's own words hold. A new run with its weights: init_from={where}"
+            + "\nWith run_id or resume=auto a command holds as it is typed, with resume=<folder> "
+            f"the run's own words do. A new run with its weights: init_from={where}"
         )
 
 
