@@ -5,18 +5,41 @@ from __future__ import annotations
 import os
 import platform
 import shlex
-import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from train.code_state import code_state
 from train.files import read_json, write_json
 from train.run_plan import Plan
 
 PACKAGES = ("shardlab", "torch", "deepspeed", "hydra-core", "omegaconf", "wandb", "numpy")
+
+VARIABLES = (
+    *(
+        "CUDA_",
+        "NVIDIA_VISIBLE",
+        "NCCL_",
+        "GLOO_",
+        "TORCH",
+        "PYTORCH_",
+        "DS_",
+        "OMP_",
+        "MKL_",
+        "KMP_",
+    ),
+    *("SLURM_JOB", "SLURM_ARRAY", "SLURM_STEP", "SLURM_N", "SLURM_RESTART", "PET_", "WANDB_MODE"),
+)
+"""How the names of environment variables begin that bear on a run. No others are recorded."""
+
+SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CRED")
+"""What a recorded variable's name must not contain."""
+
+PATCH = "dirty.patch"
 
 
 def provenance() -> dict[str, Any]:
@@ -24,9 +47,9 @@ def provenance() -> dict[str, Any]:
     return {
         "command": shlex.join(sys.orig_argv),
         "cwd": os.getcwd(),
-        "git": _git(Path(__file__).parent),
         "python": platform.python_version(),
-        "packages": versions(),
+        "packages": {d.name: d.version for d in sorted(distributions(), key=lambda d: d.name)},
+        "environment": environment(os.environ),
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),
@@ -37,15 +60,25 @@ def provenance() -> dict[str, Any]:
     }
 
 
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those of `VARIABLES` that are set, without any that could be a secret."""
+    return {
+        name: value
+        for name, value in sorted(variables.items())
+        if name.startswith(VARIABLES) and not any(word in name for word in SECRET)
+    }
+
+
 def note_attempt(plan: Plan, folder: Path, attempt: int) -> None:
     """Write provenance.json for an attempt; what it says of earlier ones stays."""
     path = folder / "provenance.json"
     before = read_json(path)
-    now = provenance()
+    now = {**provenance(), **_note_code(folder, attempt)}
     told = {
         "attempt": attempt,
         "command": now["command"],
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git": now["git"],
         "resumed": plan.config.resume,
         "changes": list(plan.changes),
     }
@@ -58,6 +91,36 @@ def note_attempt(plan: Plan, folder: Path, attempt: int) -> None:
         "attempts": [*earlier, told],
     }
     write_json(path, content)
+
+
+def _note_code(folder: Path, attempt: int) -> dict[str, Any]:
+    """This project's repository, and the one around the working folder if that is another.
+
+    What differs from the commit is kept as a patch, an attempt's of its own where it differs
+    from the first one's.
+    """
+    own = code_state(Path(__file__).parent)
+    around = code_state(Path.cwd())
+    if around is not None and own is not None and around.top == own.top:
+        around = None
+    noted: dict[str, Any] = {}
+    for key, state, name in (("git", own, PATCH), ("git_cwd", around, f"cwd.{PATCH}")):
+        if state is None:
+            noted[key] = None
+            continue
+        patch = None
+        if state.patch:
+            patch = folder / name
+            if attempt > 1 and not (patch.exists() and patch.read_bytes() == state.patch):
+                patch = folder / "logs" / f"attempt-{attempt}.{name}"
+            patch.write_bytes(state.patch)
+        noted[key] = {
+            "commit": state.commit,
+            "dirty": state.dirty,
+            "patch": None if patch is None else str(patch.relative_to(folder)),
+            "left_out": list(state.left_out),
+        }
+    return noted
 
 
 def run_identity(before: dict[str, str] | None, folder: Path) -> dict[str, str]:
@@ -85,24 +148,6 @@ def _version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
-        return None
-
-
-def _git(directory: Path) -> dict[str, Any] | None:
-    """Commit and whether the tree differs from it; None outside a repository."""
-
-    def ask(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(directory), *words],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        ).stdout.strip()
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain"))}
-    except (OSError, subprocess.SubprocessError):
         return None
 
 
