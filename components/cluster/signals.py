@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 ENDING = (signal.SIGINT, signal.SIGHUP)
@@ -84,10 +84,15 @@ def _heeded() -> Iterator[signal.Signals]:
     return (number for number in HEEDED if signal.getsignal(number) is not signal.SIG_IGN)
 
 
-def ignore(numbers: Iterable[signal.Signals]) -> None:
-    """From now on. By a handler: SIG_IGN for a signal that is on its way makes Python complain."""
-    for number in numbers:
-        signal.signal(number, _pass)
+def ignore(numbers: Sequence[signal.Signals]) -> None:
+    """From now on, also while the interpreter ends.
+
+    A handler that does nothing comes first: a signal that is on its way already finds it, where
+    Python would complain of finding none.
+    """
+    for handler in (_pass, signal.SIG_IGN):
+        for number in numbers:
+            signal.signal(number, handler)
 
 
 def _pass(signum: int, frame: object) -> None:
