@@ -18,6 +18,7 @@ from components.logger.stream import unfailing_streams
 from train import hydra_api, lock, resume, status, sweep
 from train.command_line import compose_jobs
 from train.groups import check_groups
+from train.merge import key_of
 from train.preload import preload
 from train.run_words import read
 from train.targets import check_jobs
@@ -75,6 +76,9 @@ def command(argv: list[str], gang: Joined | None) -> int:
     """One command: compose and check all its jobs before the first starts, then run them."""
     line = read(argv)
     if line.passthrough:
+        if any(key_of(text) == "resume" for text in line.overrides):
+            told = "shown without the words of the run behind resume; dry_run=true has them"
+            print(told, file=sys.stderr)
         hydra_api.run(run_job, line.argv)
         return 0
     sweep.refuse_in_gang(line, gang)
