@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from components.errors import ConfigError
 from tests.faults.words import FAULTY
 from tests.resume.conftest import SMALL, Command
-from tests.runs import Run, run_train
+from tests.runs import PROBES, Run, run_train
 
 THIRD = Path("checkpoints") / "step-000006"
 
@@ -146,6 +146,7 @@ def test_auto_three_times(
     run = third.run
     assert [r["step"] for r in run.metrics if "train/loss" in r] == [1, 2, 3, 4, 5, 6]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(PROBES))
     assert "complete: 6 of 6 steps" in command(*words).stdout
 
 
@@ -198,7 +199,8 @@ def test_a_requeued_job_in_a_folder_of_its_own(
 ) -> None:
     words = (*SMALL, "steps=8", "hydra.run.dir=outputs/r", "dry_run=true")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert "attempt" not in command(*words).stdout
+    with pytest.raises(ConfigError, match="already holds a run"):
+        command(*words)
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert "attempt     2, resuming from step 6" in command(*words).stdout
 
@@ -264,7 +266,7 @@ def test_a_run_of_a_sweep_that_a_config_outside_asked_for(
     assert "attempt     2, resuming from step 2" in said.stdout
     assert f"folder      {second}\n" in said.stdout
     assert "seed" not in said.stdout.partition("folder")[0]
-    with pytest.raises(ConfigError, match=r"is no run's folder\. It holds 2 runs: name one"):
+    with pytest.raises(ConfigError, match=r"is no run's folder\. Name a run in it: 0_seed-3"):
         command(f"resume='{second.parent}'")
 
 
@@ -309,10 +311,11 @@ NONSENSE = {
     "resume=[a]": "there is no such folder",
     "resume=true": "there is no such folder",
     "resume=": "is no run's folder",
-    "resume=outputs": "It holds 1 runs: name one",
-    "resume=outputs/r/checkpoints": "is no run's folder",
+    "resume=outputs": "Name a run in it: r.",
     "resume=outputs/r/checkpoints/step-000099": "has step-000006, step-000004, step-000002",
-    "resume=outputs/r/metrics.jsonl": "there is no such folder",
+    "resume=outputs/r/metrics.jsonl": "is a file",
+    "resume=outputs/r run_id=other": "name two runs",
+    "resume=outputs/r init_from=outputs/r": "a run that goes on has its weights",
     "resume=auto": "Add run_id=<name>, or hydra.run.dir=<folder>",
     "resume=${nope}": "nope, which does not exist",
     "run_id=${nope}": "nope, which does not exist",
@@ -349,7 +352,7 @@ NONSENSE = {
 @pytest.mark.parametrize("word", NONSENSE)
 def test_nonsense(run: Path, command: Command, word: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        command(*SMALL, "steps=2", word)
+        command(*SMALL, "steps=2", *word.split())
     said = str(refused.value)
     assert word.partition("=")[0] in said
     assert NONSENSE[word] in said
