@@ -215,6 +215,6 @@ def test_a_folder_that_takes_no_checkpoint(tmp_path: Path) -> None:
 def test_on_the_command_line(run: Path) -> None:
     outcome = run_train(Path(), f"resume={run}", "seed=1", "steps=8")
     assert outcome.code == 2
-    assert outcome.stderr.startswith(f"refused: resume={run.absolute()}")
+    assert outcome.stderr.startswith(f"refused: {run.absolute()}")
     assert outcome.stderr.count("refused") == 1
     assert "Traceback" not in outcome.stderr
