@@ -16,11 +16,8 @@ from tests.faults.words import FAULTY
 from tests.processes import Family, family
 from tests.runs import Run, run_train
 
-STEPS = 40
-
 WORDS = (
     *FAULTY,
-    f"steps={STEPS}",
     "eval_every=8",
     "hydra.run.dir=run",
     "resume=auto",
@@ -54,25 +51,22 @@ def recorded(folder: Path) -> int:
     return max((record["step"] for record in metrics), default=0)
 
 
-def crash(folder: Path, kills: int, parallel: str) -> Run:
+def crash(folder: Path, kills: int, words: tuple[str, ...]) -> Run:
     """Start, kill, start again, and let it come to its end at last."""
     chance = random.Random(kills)
-    words = (*WORDS, f"parallel={parallel}")
     for _ in range(kills):
         before = recorded(folder)
-        if before >= STEPS - 1:
-            break
         with family(folder, *words) as command:
             kill_one(command, before, chance)
     return run_train(folder, *words).completed().run
 
 
-def check(killed: Run, straight: Run) -> None:
+def check(killed: Run, straight: Run, steps: int) -> None:
     """The same record, but for times."""
-    steps = [record["step"] for record in killed.metrics if "train/loss" in record]
-    assert steps == list(range(1, STEPS + 1))
+    trained = [record["step"] for record in killed.metrics if "train/loss" in record]
+    assert trained == list(range(1, steps + 1))
     evaluated = [record["step"] for record in killed.metrics if "val/loss" in record]
-    assert evaluated == [8, 16, 24, 32, 40]
+    assert evaluated == list(range(8, steps + 1, 8))
     for name in ("train/loss", "train/grad_norm", "lr", "samples", "val/loss"):
         assert killed.column(name) == straight.column(name)
     assert killed.status["attempts"] > 1
@@ -80,15 +74,23 @@ def check(killed: Run, straight: Run) -> None:
     assert left == []
 
 
-@pytest.mark.parametrize(("parallel", "kills"), [("fsdp", 4)])
-def test_a_few_kills(tmp_path: Path, parallel: str, kills: int) -> None:
+def straight_and_killed(tmp_path: Path, parallel: str, kills: int, steps: int) -> None:
+    """A run that ends undisturbed, and one that is killed again and again."""
     for name in ("straight", "killed"):
         (tmp_path / name).mkdir()
-    straight = run_train(tmp_path / "straight", *WORDS, f"parallel={parallel}").completed().run
-    check(crash(tmp_path / "killed", kills, parallel), straight)
+    words = (*WORDS, f"parallel={parallel}", f"steps={steps}")
+    straight = run_train(tmp_path / "straight", *words).completed().run
+    killed = crash(tmp_path / "killed", kills, words)
+    check(killed, straight, steps)
+    # One that was killed before it had the folder was no attempt.
+    assert 1 < killed.status["attempts"] <= kills + 1
+
+
+def test_a_few_kills(tmp_path: Path) -> None:
+    straight_and_killed(tmp_path, "fsdp", kills=4, steps=40)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("parallel", "kills"), [("fsdp", 30), ("zero3", 10), ("pipeline", 10)])
 def test_thirty_kills(tmp_path: Path, parallel: str, kills: int) -> None:
-    test_a_few_kills(tmp_path, parallel, kills)
+    straight_and_killed(tmp_path, parallel, kills, steps=8 * kills)
