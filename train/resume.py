@@ -180,10 +180,14 @@ def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
                 + "\n  ".join(found.skipped)
                 + f"\nTo begin anew, take another folder, or remove {folder / folders.PLACE}."
             )
-    for damage in found.skipped:
-        print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
+    _tell_skipped(found)
     before = _config_at(folder, found)
     return Going(folder, found, before, status.read(folder), named=checkpoint is not None)
+
+
+def _tell_skipped(found: Found) -> None:
+    for damage in found.skipped:
+        print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
 
 
 def _refuse_taken(folder: Path) -> None:
@@ -287,8 +291,7 @@ def finished(plan: Plan, going: Going | None) -> bool:
 def next_attempt(plan: Plan, folder: Path) -> tuple[Plan, int]:
     """The plan of a run's next attempt, and the step that it goes on from; 0 from the start."""
     found = newest(folder)
-    for damage in found.skipped:
-        print(f"skipped a damaged checkpoint: {damage}", file=sys.stderr)
+    _tell_skipped(found)
     return replace(_at(plan, found), attempt=None, changes=()), found.step
 
 

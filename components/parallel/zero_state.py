@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from components.parallel import state
 from components.parallel.shard import Shard
 from components.parallel.state import OptimizerState, SavedScalars, SavedTensors, Scalar
 
@@ -74,15 +75,9 @@ def _of_mapped(name: str, p: Any, flats: list[Tensor]) -> Fragment:
 
 def state_of(optimizer: torch.optim.Optimizer, pieces: list[Fragment]) -> OptimizerState:
     """This rank's optimizer state by parameter; a scalar of a flat master is each parameter's."""
-    out = OptimizerState()
-    for piece in pieces:
-        for entry, value in optimizer.state.get(piece.flat, {}).items():
-            if torch.is_tensor(value) and value.shape == piece.flat.shape:
-                out.tensors.setdefault(piece.name, {})[entry] = piece.of(value)
-            elif value is not None:
-                copied = value.detach().to("cpu", copy=True) if torch.is_tensor(value) else value
-                out.scalars.setdefault(piece.name, {})[entry] = copied
-    return out
+    by_name = {piece.name: piece for piece in pieces}
+    flats = [(piece.name, piece.flat) for piece in pieces]
+    return state.state_of(optimizer, flats, lambda name, value: by_name[name].of(value))
 
 
 def make_state(
@@ -98,18 +93,17 @@ def make_state(
     """
     for flat, names in _by_flat(pieces):
         entries = {entry: saved for name in names for entry, saved in tensors.get(name, {}).items()}
-        state = optimizer.state[flat] if entries else {}
         for entry, saved in entries.items():
-            state[entry] = torch.zeros_like(flat, dtype=saved.dtype, requires_grad=False)
+            optimizer.state[flat][entry] = torch.zeros_like(
+                flat, dtype=saved.dtype, requires_grad=False
+            )
         found: dict[str, Scalar] = {}
         for name in names:
             for entry, value in scalars.get(name, {}).items():
                 if entry not in found or _number(value) > _number(found[entry]):
                     found[entry] = value
-        if found:
-            state = optimizer.state[flat]
         for entry, value in found.items():
-            state[entry] = value.clone() if torch.is_tensor(value) else value
+            optimizer.state[flat][entry] = value.clone() if torch.is_tensor(value) else value
 
 
 def _by_flat(pieces: list[Fragment]) -> Iterator[tuple[Tensor, list[str]]]:
