@@ -20,7 +20,7 @@ from train.run_plan import Plan, as_yaml
 LAST_WORDS_S = 12.0
 """How long node 0 waits for the other nodes to end and to say why."""
 
-FINAL = frozenset({"refused", "diverged", "stopped", "preempted"})
+FINAL = frozenset({"refused", "diverged", "nondeterministic", "stopped", "preempted"})
 """Kinds of failures after which the same would happen again, or somebody wants an end."""
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from components.cluster.gang import Exit
 from components.cluster.preemption import Preempted
 from components.errors import ConfigError
-from train import status
+from train import deterministic, status
 from train.files import read_json, write_json
 
 Kind = Literal[
@@ -22,6 +22,7 @@ Kind = Literal[
     "error",
     "out_of_memory",
     "diverged",
+    "nondeterministic",
     "killed",
     "collective",
     "stopped",
@@ -33,6 +34,7 @@ GUILT: dict[str, int] = {
     "error": 1,
     "out_of_memory": 1,
     "diverged": 1,
+    "nondeterministic": 1,
     "killed": 2,
     # A rank that lost its peers, or was told to end, is a victim of another's failure.
     "collective": 4,
@@ -95,6 +97,8 @@ def kind_of(error: BaseException) -> Kind:
     if isinstance(error, Diverged):
         return "diverged"
     for link in _chain(error):
+        if deterministic.refusing_operation(link):
+            return "nondeterministic"
         if isinstance(link, torch.OutOfMemoryError | MemoryError):
             return "out_of_memory"
         if isinstance(link, dist.DistError) or _from_gloo(link):
@@ -153,6 +157,9 @@ def record(
 def _cause(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r}) was called during training"
+    for link in _chain(error):
+        if operation := deterministic.refusing_operation(link):
+            return deterministic.cure(operation)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -31,6 +31,7 @@ VARIABLES = (
         "OMP_",
         "MKL_",
         "KMP_",
+        "PYTHON",
     ),
     *("SLURM_JOB", "SLURM_ARRAY", "SLURM_STEP", "SLURM_N", "SLURM_RESTART", "PET_", "WANDB_MODE"),
 )
@@ -115,6 +116,7 @@ def _note_code(folder: Path, attempt: int) -> dict[str, Any]:
                 patch = folder / "logs" / f"attempt-{attempt}.{name}"
             patch.write_bytes(state.patch)
         noted[key] = {
+            "top": str(state.top),
             "commit": state.commit,
             "dirty": state.dirty,
             "patch": None if patch is None else str(patch.relative_to(folder)),

@@ -24,6 +24,7 @@ from components.logger.jsonl import JsonlLogger
 from components.logger.stream import ConsoleStream
 from components.parallel.base import Parallel
 from components.precision import Precision
+from train import deterministic
 from train.files import read_json, write_json
 from train.kinds import build_loggers
 from train.loop import Loop
@@ -89,7 +90,9 @@ class Recorder:
         baselines = self.data.baselines()
         if baselines:
             log.info("baselines: %s", _numbers(baselines))
-        self._note(data=self.data_record)
+        in_force: list[Any] = [None] * self.ranks.world_size
+        dist.all_gather_object(in_force, deterministic.in_force(self.ranks.device.type))
+        self._note(data=self.data_record, in_force=in_force)
         if self.ranks.main:
             for name, content in self.parallel.files().items():
                 write_json(self.folder / name, content)

@@ -11,6 +11,7 @@ from components.checkpoint.checkpoint import Checkpoint
 from components.data.base import Samples
 from components.errors import ConfigError
 from components.objective import Objective
+from train.deterministic import refusing_operation
 
 SAMPLES = 4
 LARGEST = 500_000_000
@@ -41,6 +42,8 @@ def rehearse(model: nn.Module, objective: Objective, samples: Samples, config: D
             objective.loss_sum(outputs, targets)
             objective.metrics(outputs, targets)
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        if refusing_operation(error):
+            raise
         raise ConfigError(
             f"model._target_={config.model._target_} does not take what data._target_="
             f"{config.data._target_} gives: inputs {_shape(inputs)}, targets {_shape(targets)}: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import numpy as np
@@ -32,16 +31,3 @@ def _seed(sequence: np.random.SeedSequence) -> None:
     torch.manual_seed(int(words[0]))
     np.random.seed(int(words[1]))
     random.seed(int(words[2]))
-
-
-def set_deterministic(deterministic: bool) -> None:
-    """Deterministic kernels everywhere, an error from an operation that has none.
-
-    Call before CUDA starts: cuBLAS reads its workspace setting once
-    (https://docs.pytorch.org/docs/stable/notes/randomness.html).
-    """
-    if deterministic:
-        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    torch.use_deterministic_algorithms(deterministic)
-    torch.backends.cudnn.deterministic = deterministic
-    torch.backends.cudnn.benchmark = False

@@ -17,10 +17,10 @@ from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.ranks import join, own_ranks
 from components.logger.rank_logs import RankLogs
 from train import failure
+from train.deterministic import set_deterministic
 from train.failure import Failure
 from train.loop import Progress
 from train.out_of_memory import advice
-from train.seeds import set_deterministic
 from train.targets import build
 from train.train import train
 
