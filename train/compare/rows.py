@@ -54,6 +54,7 @@ class Row:
         is_reference: whether differences and speed-ups are to this row.
         note: why it is no fair comparison with the reference; empty if it is one.
         differences: the values of the keys in `Comparison.varied`, but of the seed.
+        each: the numbers of each of `results`, by name of `COLUMNS`.
     """
 
     label: str
@@ -63,6 +64,7 @@ class Row:
     is_reference: bool = False
     note: str = ""
     differences: dict[str, Any] = field(default_factory=dict)
+    each: list[dict[str, float | None]] = field(default_factory=list)
 
 
 def over_runs(numbers: Iterable[float | None]) -> Value:
