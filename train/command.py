@@ -15,12 +15,17 @@ from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
-from train import hydra_api, lock, resume, status, sweep
-from train.command_line import compose_jobs
+from train import hydra_api, lock, resume, status
+from train.command_line import CommandLine, Job, compose_jobs
 from train.groups import check_groups
 from train.merge import key_of
 from train.preload import preload
 from train.run_words import read
+from train.sweep import command as sweep
+from train.sweep import tell
+from train.sweep.options import options_of
+from train.sweep.present import present
+from train.sweep.refusals import refuse_in_gang, refuse_launcher, refuse_over_nodes
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -45,9 +50,9 @@ def main() -> None:
         sys.exit(refused(refusal))
     except Interrupted as stop:
         print(f"{stop}", file=sys.stderr)
-        sweep.tell()
+        tell.end_early()
         # Between two jobs of a sweep, whose folders are all told of already.
-        sys.exit(PREEMPTED if stop.warning and sweep.begun() else stop.exit_code)
+        sys.exit(PREEMPTED if stop.warning and present() else stop.exit_code)
 
 
 def in_gang(gang: Joined) -> int:
@@ -81,71 +86,87 @@ def command(argv: list[str], gang: Joined | None) -> int:
             print(told, file=sys.stderr)
         hydra_api.run(run_job, line.argv)
         return 0
-    sweep.refuse_in_gang(line, gang)
+    line = sweep.expand(line)
+    refuse_in_gang(line, gang)
     line, going = resume.expand(line, gang)
     jobs = compose_jobs(line)
-    sweep.refuse_over_nodes(line, jobs)
-    check_groups(jobs)
     dry_run = any(job.config.dry_run for job in jobs)
+    if line.multirun:
+        refuse_over_nodes(jobs)
+        refuse_launcher(line)
+        dry_run |= options_of(line.base).dry_run
+    check_groups(jobs)
     if gang is None and not dry_run:
         # Its imports take as long as the checks here, and meanwhile another core.
         start_server(preload(jobs[0].config))
     check_jobs(jobs)
+    if line.multirun:
+        return _sweep(line, jobs, dry_run)
+    (job,) = jobs
+    return _run(line, job, gang, going)
 
-    if dry_run or not line.multirun:
-        from train.follow import follow_node
-        from train.preflight import preflight
 
-        for job in jobs:
-            plan = resume.onto(preflight(job.config, gang, job.folder), going)
-            if resume.finished(plan, going):
-                return 0
-            if dry_run:
-                if going is None:
-                    status.check_free(job.folder)
-                print("\n".join([*plan.lines(), f"folder      {job.folder}", ""]))
-            elif gang is None and plan.cluster.node_rank > 0:
-                return follow_node(plan)
+def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
+    planned = sweep.prepare(line, jobs)
     if not dry_run:
-        if going is None:
-            for job in jobs:
-                status.check_free(job.folder)
-        else:
-            lock.take(going.folder.absolute())
-            resume.keep(going)
-        sweep.keep(jobs)
-        hydra_api.run(run_job, line.argv)
-    return sweep.tell()
-
-
-def run_job(config: DictConfig) -> float | None:
-    """One job, in the folder that Hydra made for it: check it, start its ranks, await their end."""
+        return sweep.run(planned)
+    if planned.options.dry_run:
+        tell.dry_run(planned)
+        return 0
     from train.preflight import preflight
 
-    folder, number = hydra_api.current_job()
-    in_sweep = number is not None
+    for job in jobs:
+        _show_dry(preflight(job.config, None, job.folder), job.folder)
+    return 0
+
+
+def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going | None) -> int:
+    from train.follow import follow_node
+    from train.preflight import preflight
+
+    plan = resume.onto(preflight(job.config, gang, job.folder), going)
+    if resume.finished(plan, going):
+        return 0
+    if going is None:
+        status.check_free(job.folder)
+    if job.config.dry_run:
+        _show_dry(plan, job.folder)
+        return 0
+    if gang is None and plan.cluster.node_rank > 0:
+        return follow_node(plan)
+    if going is not None:
+        lock.take(going.folder.absolute())
+        resume.keep(going)
+    hydra_api.run(run_job, line.argv)
+    return 0
+
+
+def _show_dry(plan: Plan, folder: Path) -> None:
+    print("\n".join([*plan.lines(), f"folder      {folder}", ""]))
+
+
+def run_job(config: DictConfig) -> None:
+    """One run, in the folder that Hydra made for it: check it, start its ranks, await their end.
+
+    Raises:
+        SystemExit: with the run's exit code.
+    """
+    from train.preflight import preflight
+
+    folder = hydra_api.current_folder()
     gang = joined()
-    notice = Notice()
-    if number is not None:
-        sweep.started(folder, number)
     try:
-        config = hydra_api.resolved(sweep.kept(number, config))
         going = resume.kept(folder)
-        plan = resume.onto(preflight(config, gang, folder), going)
-        code = _lead(plan, folder, gang, notice, going is not None)
+        plan = resume.onto(preflight(hydra_api.resolved(config), gang, folder), going)
+        code = _lead(plan, folder, gang, Notice(), going is not None)
     except ConfigError as refusal:
         # Not raised on: Hydra would take it for a crash of the job.
         if gang is not None:
             from train.member import dismiss
 
             dismiss(gang, 2)
-        if in_sweep:
-            sweep.refused(folder, refusal)
         code = refused(refusal)
-    if in_sweep and (code == PREEMPTED or notice.asked):
-        sweep.tell()
-        sys.exit(PREEMPTED)
-    return sweep.objective(folder) if in_sweep else sys.exit(code)
+    sys.exit(code)
 
 
 def _lead(plan: Plan, folder: Path, gang: Joined | None, notice: Notice, again: bool) -> int:

@@ -22,7 +22,12 @@ from train.composed import check_composed
 from train.config_tree import as_written
 from train.diagnosis import explain, open_choices, several_values, unparsable
 from train.hydra_api import Composer, HydraException, argument_parser, resolving
+from train.merge import key_of
 from train.problems import refuse
+from train.sweep.options import ROOT
+
+OF_THE_COMMAND = tuple(f"{ROOT}.{key}" for key in ("slots", "on_error", "resume", "dry_run"))
+"""Keys that say how this command runs its jobs, and nothing of any job."""
 
 GROUP_OVERRIDE = re.compile(r"(\+{0,2})([A-Za-z_]\w*)=(?!\{)(.*)", re.DOTALL)
 
@@ -56,14 +61,14 @@ class Job:
         overrides: the job's own overrides, a sweep's values put in.
         config: resolved, without missing values and without Hydra's node.
         folder: where the job would run if it started now; the folder is not made.
-        source: as composed, with interpolations: what the job itself resolves and runs.
+        composed: with interpolations and Hydra's node: what a job of a sweep resolves and runs.
         number: position in the sweep, from 0; None outside a sweep.
     """
 
     overrides: list[str]
     config: DictConfig
     folder: Path
-    source: DictConfig = field(repr=False)
+    composed: DictConfig = field(repr=False)
     number: int | None = None
 
     @property
@@ -148,21 +153,47 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
         fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
         split = [fixed]
 
+    split = [[text for text in words if key_of(text) not in OF_THE_COMMAND] for words in split]
+    run_names.leave_out(common(split))
     problems: dict[str, str] = {}  # a mistake that several jobs share is told once
     jobs = []
     for number, overrides in enumerate(split):
-        try:
-            config = composer.compose([*hydra_overrides, *overrides])
-        except Exception as error:
-            found = explain(composer, [*hydra_overrides, *overrides], error)
-        else:
-            found = check_composed(composer, config)
-            if not found:
-                jobs.append(_job(config, number))
+        job, found = _compose_one(composer, hydra_overrides, overrides, number)
+        jobs += [job] if job else []
         for problem in found:
             problems.setdefault(problem, f"job {number} ({' '.join(overrides)}): {problem}")
     refuse(list(problems.values()))
     return jobs
+
+
+def compose_job(command_line: CommandLine, overrides: list[str], number: int) -> Job:
+    """Compose one job of a sweep whose sweeper decides on values while it runs.
+
+    Raises:
+        ConfigError: listing what is wrong with it.
+    """
+    hydra_overrides = as_written(command_line.base.hydra.overrides.hydra)
+    job, found = _compose_one(command_line.composer, hydra_overrides, overrides, number)
+    refuse(found)
+    assert job is not None
+    return job
+
+
+def _compose_one(
+    composer: Composer, hydra_overrides: list[str], overrides: list[str], number: int
+) -> tuple[Job | None, list[str]]:
+    """One job of a sweep, or what is wrong with it."""
+    try:
+        config = composer.compose([*hydra_overrides, *overrides])
+    except Exception as error:
+        return None, explain(composer, [*hydra_overrides, *overrides], error)
+    found = check_composed(composer, config)
+    return (None if found else _job(config, number)), found
+
+
+def common(split: list[list[str]]) -> set[str]:
+    """The overrides that all jobs of a sweep share: a job's name need not say them."""
+    return set.intersection(*map(set, split)) if len(split) > 1 else set()
 
 
 def _compose_base(composer: Composer, overrides: list[str]) -> DictConfig:
@@ -178,7 +209,7 @@ def _compose_base(composer: Composer, overrides: list[str]) -> DictConfig:
 
 
 def _job(composed: DictConfig, number: int | None) -> Job:
-    source = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+    kept = composed.copy()
     with resolving(composed, number):
         own = {key: composed[key] for key in composed if key != "hydra"}
         for value in own.values():
@@ -190,7 +221,7 @@ def _job(composed: DictConfig, number: int | None) -> Job:
             folder = Path(places.sweep.dir) / places.sweep.subdir
     config = OmegaConf.create(own)
     OmegaConf.set_struct(config, True)
-    return Job(as_written(composed.hydra.overrides.task), config, folder, source, number)
+    return Job(as_written(composed.hydra.overrides.task), config, folder, kept, number)
 
 
 def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-VOLATILE = ("resume", "resume_allow", "run_id", "dry_run", "hydra")
+VOLATILE = ("resume", "resume_allow", "run_id", "dry_run", "sweep", "hydra")
 """Root keys that say how a run is started, not what it is."""
 
 

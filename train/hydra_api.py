@@ -26,11 +26,13 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.core.utils import JobRuntime, setup_globals
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobRuntime, run_job, setup_globals
 from hydra.errors import HydraException, InstantiationException, OverrideParseException
-from hydra.types import RunMode
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf, read_write
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from components.errors import ConfigError
 
@@ -41,16 +43,21 @@ __all__ = [
     "Override",
     "OverrideParseException",
     "argument_parser",
-    "current_job",
+    "current_folder",
+    "enter_job",
     "instantiate",
+    "is_search",
+    "place_job",
     "register_resolver",
     "resolved",
     "resolving",
     "run",
+    "run_sweep",
 ]
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 VERSION_BASE = "1.3"
+BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 
 
@@ -70,11 +77,54 @@ def run(task: Callable[[DictConfig], Any], argv: list[str]) -> None:
     hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name="config")(task)()
 
 
-def current_job() -> tuple[Path, int | None]:
-    """Inside a job: its folder, absolute, and its number in the sweep; None outside one."""
-    node = HydraConfig.get()
-    folder = Path(node.runtime.output_dir).absolute()
-    return folder, int(node.job.num) if node.mode == RunMode.MULTIRUN else None
+def run_sweep(launcher: type[Launcher], argv: list[str]) -> None:
+    """Enter Hydra for a sweep, whose sweeper hands its jobs to a launcher of this project's.
+
+    Hydra takes plugins from its own packages only, so this one goes by the name of its default.
+    """
+    known = Plugins.instance().class_name_to_class
+    known[BASIC_LAUNCHER] = launcher
+    # It would compose each job once more, for a check that has been made.
+    setattr(known[BASIC_SWEEPER], "validate_batch_is_legal", lambda sweeper, batch: None)  # noqa: B010
+    run(_no_task, argv)
+
+
+def _no_task(config: DictConfig) -> None:
+    """The launcher does not call what Hydra would have it call."""
+
+
+def place_job(config: DictConfig, folder: Path, number: int) -> None:
+    """Point a job's composed config, with its `hydra` node, at its folder and place in a sweep."""
+    with read_write(config.hydra), open_dict(config.hydra):
+        config.hydra.mode = RunMode.MULTIRUN
+        config.hydra.job.id = config.hydra.job.num = number
+        config.hydra.sweep.dir, config.hydra.sweep.subdir = str(folder.parent), folder.name
+
+
+def enter_job(context: HydraContext, config: DictConfig, task: Callable[[DictConfig], Any]) -> None:
+    """Make a placed job's folder with what Hydra keeps in it, and call `task` with its config.
+
+    Raises:
+        Exception: of `task`.
+    """
+    result = run_job(
+        hydra_context=context,
+        task_function=task,
+        config=config,
+        job_dir_key="hydra.sweep.dir",
+        job_subdir_key="hydra.sweep.subdir",
+    )
+    _ = result.return_value  # raises what the task has raised
+
+
+def is_search(config: DictConfig) -> bool:
+    """Whether the sweeper decides on its jobs while it runs."""
+    return bool(config.hydra.sweeper.get("_target_") != BASIC_SWEEPER)
+
+
+def current_folder() -> Path:
+    """Inside a run: its folder, absolute."""
+    return Path(HydraConfig.get().runtime.output_dir).absolute()
 
 
 def resolved(config: DictConfig) -> DictConfig:
@@ -209,13 +259,18 @@ class Composer:
         """Whether the config itself asks for a sweep (`hydra.mode: MULTIRUN`)."""
         return bool(config.hydra.mode == RunMode.MULTIRUN)
 
+    def sweep_dir(self, config: DictConfig) -> Path:
+        """The folder of the sweep that would start now; it is not made."""
+        with resolving(config):
+            return Path(config.hydra.sweep.dir)
+
     def split(self, config: DictConfig, overrides: list[str]) -> list[list[str]] | None:
         """The overrides of each job of a sweep, in the sweeper's order.
 
         None for a sweeper that decides on its jobs while it runs.
         """
         sweeper = config.hydra.sweeper
-        if sweeper.get("_target_") != BASIC_SWEEPER:
+        if is_search(config):
             return None
         params = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
         parsed = self.parse([*params, *overrides])

@@ -80,7 +80,7 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
 
         folder = earlier_folder(gang)
         if folder is not None:
-            return with_folder(line, folder), _going_on(folder)
+            return with_folder(line, folder), going_on(folder)
     if resume is None or resume == AUTO:
         return _by_identity(line, resume, run_id)
     follows = _follows(line)
@@ -92,7 +92,7 @@ def expand(line: CommandLine, gang: Joined | None) -> tuple[CommandLine, Going |
         raise
     _refuse_beside(line, run_id, located.folder)
     line = continued(line, located.folder)
-    return line, None if follows else _going_on(located.folder, located.checkpoint)
+    return line, None if follows else going_on(located.folder, located.checkpoint)
 
 
 def _refuse_beside(line: CommandLine, run_id: str | None, folder: Path) -> None:
@@ -151,13 +151,13 @@ def _by_identity(
         )
     (job,) = compose_jobs(line)
     if (job.folder / status.FILE).exists():
-        return line, _going_on(job.folder)
+        return line, going_on(job.folder)
     if resume == AUTO and not job.config.dry_run:
         print(f"resume=auto: {job.folder} holds no run yet: this one begins there", flush=True)
     return line, None
 
 
-def _going_on(folder: Path, checkpoint: Path | None = None) -> Going:
+def going_on(folder: Path, checkpoint: Path | None = None) -> Going:
     """A run and the place in it to go on from.
 
     Raises:

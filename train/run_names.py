@@ -21,9 +21,22 @@ LIMIT = 80
 UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
 
 
+_left_out: set[str] = set()
+
+
 def register() -> None:
     """Make `${run_name:...}` known to configs: call before Hydra composes. May be called again."""
-    register_resolver("run_name", lambda overrides: short_name(as_written(overrides)))
+    register_resolver("run_name", lambda overrides: short_name(_telling(as_written(overrides))))
+
+
+def leave_out(overrides: set[str]) -> None:
+    """Overrides that the names of a sweep's jobs need not say, for all of them share these."""
+    _left_out.clear()
+    _left_out.update(overrides)
+
+
+def _telling(overrides: Sequence[str]) -> list[str]:
+    return [text for text in overrides if text not in _left_out]
 
 
 def short_name(overrides: Sequence[str]) -> str:

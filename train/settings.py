@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from train.annotations import mismatch, written
 from train.config_tree import entries, raw_text
 from train.nearest import hint
+from train.sweep.options import ROOT, check_options
 
 COMPONENTS = (
     "cluster",
@@ -29,7 +30,7 @@ COMPONENTS = (
 )
 """The groups that a run is made of; each is a key at the root."""
 
-OVERLAYS = ("experiment", "debug", "sweep")
+OVERLAYS = ("experiment", "debug")
 """The groups that set keys of others: their files begin with `# @package _global_`."""
 
 
@@ -95,6 +96,8 @@ def check_settings(config: DictConfig) -> list[str]:
             if OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name):
                 continue
             problems += _check_one(name, hints[name], config[name])
+        elif name == ROOT:
+            problems += check_options(config[name])
         elif name not in COMPONENTS and name != "hydra" and name not in _read(config):
             problems.append(_unread(name, config))
     return problems

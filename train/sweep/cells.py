@@ -1,0 +1,104 @@
+"""What is to become of each job of a sweep: run, gone on with, or done already."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from train import lock, status
+from train.command_line import Job
+from train.config_hash import config_hash
+from train.newest import newest
+from train.sweep.journal import Entry, Journal
+
+Fate = Literal["run", "go on", "done"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One job, and where and how it runs.
+
+    Attributes:
+        job: its config as checked.
+        number: its place in this command, from 0.
+        folder: its own, inside the sweep's.
+        fate: what is to become of it.
+        words: the same, for a reader.
+    """
+
+    job: Job
+    number: int
+    folder: Path
+    fate: Fate = "run"
+    words: str = "to run"
+
+
+def plan(jobs: list[Job], journal: Journal) -> list[Cell]:
+    """The cells of jobs whose values are known before the first starts, noted in the journal.
+
+    Raises:
+        ConfigError: when another process leads the run of one at the moment.
+    """
+    seen: Counter[str] = Counter()
+    cells = []
+    for number, job in enumerate(jobs):
+        digest = config_hash(job.config)
+        cells.append(new_cell(job, number, journal, repeat=seen[digest]))
+        seen[digest] += 1
+    return cells
+
+
+def new_cell(job: Job, number: int, journal: Journal, repeat: int = 0) -> Cell:
+    """A job's cell, which is noted in the journal: its earlier folder if it has one.
+
+    Args:
+        repeat: how many jobs of the same command with the same config come before it.
+
+    Raises:
+        ConfigError: when another process leads the job's run at the moment.
+    """
+    digest = config_hash(job.config)
+    if repeat:
+        digest = f"{digest}-{repeat}"
+    entry = journal.find(digest)
+    if entry is None:
+        taken = {entry.folder for entry in journal.entries}
+        entry = Entry(_free_name(job.folder.name, taken), job.overrides, digest)
+        twin = journal.twin(job.overrides)
+        cell = Cell(job, number, journal.folder / entry.folder)
+        if twin is not None:
+            cell = replace(cell, words=f"to run: its config is no longer that of {twin.folder}")
+    else:
+        cell = _earlier(Cell(job, number, journal.folder / entry.folder))
+    journal.add(entry)
+    return cell
+
+
+def _earlier(cell: Cell) -> Cell:
+    """A cell that was planned before: what its folder says of it."""
+    state = status.read(cell.folder)
+    if not state:
+        return cell
+    if state["status"] == "completed":
+        return replace(cell, fate="done", words="completed already")
+    _refuse_taken(cell.folder)
+    found = newest(cell.folder)
+    was = "did not come to its end" if state["status"] == "running" else state["status"]
+    whence = f"step {found.step}" if found.checkpoint else "its start, there is no checkpoint"
+    return replace(cell, fate="go on", words=f"to go on from {whence} ({was} before)")
+
+
+def _refuse_taken(folder: Path) -> None:
+    if (folder / lock.FILE).exists():
+        lock.take(folder.absolute())
+        lock.release(folder.absolute())
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    """`name`, or with a number behind it where another job of the sweep has that folder."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free

@@ -1,0 +1,88 @@
+"""The command of a sweep: plan all its jobs, run those that are not done, compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from components.errors import ConfigError
+from train import hydra_api, lock
+from train.command_line import CommandLine, Job, parse
+from train.merge import key_of
+from train.sweep import tell
+from train.sweep.cells import plan
+from train.sweep.journal import Journal, read_journal, sweep_folder
+from train.sweep.launcher import LocalLauncher
+from train.sweep.options import options_of
+from train.sweep.present import Sweep, enter
+from train.sweep.share import shares
+
+
+def expand(line: CommandLine) -> CommandLine:
+    """The command line in full: with the words of the sweep that it goes on with, if it has none.
+
+    Raises:
+        ConfigError: when there is no such sweep, or its words name no sweep.
+    """
+    if line.passthrough:
+        return line
+    node = line.base.get("sweep")
+    text = node.get("resume") if node else None
+    if text is None or line.multirun:
+        return line
+    journal = read_journal(sweep_folder(str(text)))
+    own = {key_of(word) for word in line.argv}
+    words = [word for word in journal.words if word == "--multirun" or key_of(word) not in own]
+    found = parse([*words, *line.argv])
+    if not found.multirun:
+        raise ConfigError(f"sweep.resume={text}: the words of that sweep begin none. Add -m.")
+    return found
+
+
+def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
+    """The sweep of a command, planned; nothing is written.
+
+    Raises:
+        ConfigError: when it cannot be.
+    """
+    options = options_of(line.base)
+    search = hydra_api.is_search(line.base)
+    if options.resume is None:
+        folder = line.composer.sweep_dir(line.base).absolute()
+        journal = Journal(folder, line.argv, [])
+        if (folder / "sweep.json").exists():
+            raise ConfigError(
+                f"hydra.sweep.dir={folder} holds a sweep already. Go on with it by "
+                f"sweep.resume={folder}, or take another folder."
+            )
+    else:
+        journal = read_journal(sweep_folder(options.resume).absolute())
+        if search:
+            raise ConfigError(
+                f"sweep.resume={options.resume}: a search decides on its jobs by what came "
+                "before. Give the sweeper a study that it keeps (hydra.sweeper.storage=...)."
+            )
+    options = replace(options, resume=None)
+    return Sweep(line, options, journal, [] if search else plan(jobs, journal), search)
+
+
+def run(sweep: Sweep) -> int:
+    """Run the sweep; its exit code.
+
+    Raises:
+        ConfigError: when another command runs it, or the machine has no room for its slots.
+    """
+    if sweep.options.slots > 1:
+        shares(sweep.options.slots, [cell.job for cell in sweep.cells])
+    sweep.folder.mkdir(parents=True, exist_ok=True)
+    lock.take(sweep.folder)
+    enter(sweep)
+    sweep.journal.write()
+    print(tell.plan(sweep), flush=True)
+    hydra_api.run_sweep(LocalLauncher, [*sweep.line.argv, _in(sweep.folder)])
+    return tell.end(sweep)
+
+
+def _in(folder: Path) -> str:
+    text = str(folder).replace("'", "\\'").replace("${", "\\${")
+    return f"hydra.sweep.dir='{text}'"

@@ -1,0 +1,78 @@
+"""Hydra's launcher of this project: the jobs of a sweep, one at a time or several at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+from components.cluster.preemption import PREEMPTED
+from train import hydra_api
+from train.command_line import compose_job
+from train.sweep import job, slots, tell
+from train.sweep.cells import Cell, new_cell
+from train.sweep.present import Sweep, present
+
+FAILED = 1
+
+
+class LocalLauncher(Launcher):
+    """Runs jobs on this machine, each in fresh processes and in the folder planned for it.
+
+    A job that fails is no exception: its folder tells, and the next one runs, unless
+    `sweep.on_error=stop`.
+    """
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self.context = hydra_context
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        """Run jobs to their ends; each one's objective is its return value.
+
+        Raises:
+            SystemExit: when the jobs that are left must not start; all is told by then.
+        """
+        sweep = present()
+        assert sweep is not None
+        cells = [
+            self._cell(sweep, initial_job_idx + offset, list(overrides))
+            for offset, overrides in enumerate(job_overrides)
+        ]
+        waiting = [cell for cell in cells if cell.fate != "done"]
+        code = slots.run(sweep, waiting, self._prepare)
+        if code == PREEMPTED or sweep.notice.asked:
+            tell.end(sweep)
+            sys.exit(PREEMPTED)
+        if code == FAILED and sweep.options.on_error == "stop":
+            print("sweep.on_error=stop: no further job is started", file=sys.stderr, flush=True)
+            sys.exit(tell.end(sweep))
+        return [self._result(sweep, cell) for cell in cells]
+
+    def _cell(self, sweep: Sweep, number: int, overrides: list[str]) -> Cell:
+        if number < len(sweep.cells):
+            return sweep.cells[number]
+        cell = new_cell(compose_job(sweep.line, overrides, number), number, sweep.journal)
+        sweep.cells.append(cell)
+        sweep.journal.write()
+        return cell
+
+    def _prepare(self, cell: Cell) -> DictConfig:
+        """Make a job's folder with what Hydra keeps of it; the job's resolved config."""
+        config = cell.job.composed.copy()
+        hydra_api.place_job(config, cell.folder, cell.number)
+        kept: list[DictConfig] = []
+        hydra_api.enter_job(self.context, config, lambda own: kept.append(hydra_api.resolved(own)))
+        return kept[0]
+
+    def _result(self, sweep: Sweep, cell: Cell) -> JobReturn:
+        result = JobReturn(overrides=cell.job.overrides, status=JobStatus.COMPLETED)
+        result.return_value = job.objective(cell.folder, sweep.options.objective)
+        return result

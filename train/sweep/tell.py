@@ -1,0 +1,94 @@
+"""What a sweep says at its end, and before its beginning."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+from components.errors import ConfigError
+from train import resume, status
+from train.command_line import common
+from train.sweep import job
+from train.sweep.cells import Cell
+from train.sweep.present import Sweep, present
+
+
+def end(sweep: Sweep) -> int:
+    """Compare the runs, name the jobs that did not complete; the sweep's exit code."""
+    states = [(cell, status.read(cell.folder)) for cell in sweep.cells]
+    bad = [(cell, state) for cell, state in states if state.get("status") != "completed"]
+    if sweep.begun or not bad:
+        _compare(sweep)
+    out = sys.stderr
+    print(f"\n{len(states) - len(bad)} of {len(states)} jobs completed: {sweep.folder}", file=out)
+    for cell, state in bad:
+        if state:
+            words = job.headline(cell.folder, sweep.options.objective)
+            print(f"  job {cell.number} {words}\n    {cell.folder}", file=out)
+    left = sum(not state for _, state in bad)
+    if left:
+        print(f"  not started: {left} job{'s' if left > 1 else ''}", file=out)
+    if any(state.get("status") != "refused" for _, state in bad):
+        words = "the same command, or only: python -m train"
+        print(f"to go on: {words} sweep.resume={sweep.folder}", file=out, flush=True)
+        return 1
+    return 2 if bad else 0
+
+
+def end_early() -> None:
+    """The same where a signal has ended the sweep of this process, if it runs one."""
+    sweep = present()
+    if sweep is not None:
+        end(sweep)
+
+
+def _compare(sweep: Sweep) -> None:
+    """The table, and the files beside the runs; no fault of theirs is a fault of a run's."""
+    from train import compare
+
+    try:
+        compare.write(sweep.folder)
+    except Exception as error:
+        print(
+            f"no comparison ({type(error).__name__}: {error}); once the cause is mended: "
+            f"python -m train.compare {sweep.folder}",
+            file=sys.stderr,
+        )
+
+
+def plan(sweep: Sweep) -> str:
+    """One line for what is to become of the jobs."""
+    fates = Counter(cell.fate for cell in sweep.cells)
+    words = {"done": "completed already", "go on": "to go on", "run": "to run"}
+    told = ", ".join(f"{fates[fate]} {text}" for fate, text in words.items() if fates[fate])
+    jobs = "a search, whose jobs follow from each other" if sweep.search else told
+    return f"sweep       {jobs}\nfolder      {sweep.folder}"
+
+
+def dry_run(sweep: Sweep) -> None:
+    """List the jobs with what would become of each; nothing is made."""
+    names = names_of([cell.job.overrides for cell in sweep.cells])
+    width = max(map(len, names), default=0)
+    for cell, name in zip(sweep.cells, names, strict=True):
+        print(f"{cell.number:>4}  {name:<{width}}  {_fate(cell)}")
+    print(plan(sweep), flush=True)
+
+
+def names_of(jobs: list[list[str]]) -> list[str]:
+    """Of each job the overrides that not all of them share."""
+    shared = common(jobs)
+    names = [" ".join(text for text in own if text not in shared) for own in jobs]
+    return [name or "(no overrides)" for name in names]
+
+
+def _fate(cell: Cell) -> str:
+    if cell.fate == "done":
+        return cell.words
+    from train.preflight import preflight
+
+    try:
+        going = resume.going_on(cell.folder) if cell.fate == "go on" else None
+        resume.onto(preflight(cell.job.config, None, cell.folder), going)
+    except ConfigError as refusal:
+        return f"refused: {refusal}"
+    return cell.words
