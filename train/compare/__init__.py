@@ -1,0 +1,50 @@
+"""Runs beside each other, read offline from their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from train.compare.comparison import Comparison
+
+# A training job imports nothing of this: libraries are loaded by the functions that need them.
+
+
+def write(folder: Path) -> None:
+    """Compare all runs of a sweep: print the table, write results.csv and report.html there.
+
+    A disk that is full or cannot be written is told of and no more: the runs are done.
+
+    Raises:
+        ConfigError: when the folder holds no run.
+    """
+    import sys
+
+    from train.compare.comparison import compare
+    from train.compare.find import find_runs
+    from train.compare.results import read_run
+    from train.compare.table import print_table
+
+    comparison = compare([read_run(run) for run in find_runs([folder])], title=str(folder))
+    print_table(comparison, sys.stdout)
+    try:
+        print("\n".join(["", *write_files(comparison, folder)]))
+    except OSError as error:
+        print(f"the comparison could not be written into {folder}: {error}", file=sys.stderr)
+
+
+def write_files(comparison: Comparison, folder: Path) -> list[str]:
+    """Write results.csv and report.html into `folder`; what was written, a line each.
+
+    Raises:
+        OSError: when it cannot be.
+    """
+    from train.compare.csv_file import FILE, write_csv
+    from train.compare.report import write_report
+
+    folder.mkdir(parents=True, exist_ok=True)
+    table, page = folder / FILE, folder / "report.html"
+    write_csv(comparison, table)
+    write_report(comparison, page)
+    return [f"numbers of each run: {table}", f"the page:            {page}"]

@@ -67,7 +67,7 @@ class Result:
             lines = path.read_bytes().splitlines()
         except FileNotFoundError:
             return []
-        return [record for line in lines if (record := _record(line)) is not None]
+        return [record for line in lines if (record := as_record(line)) is not None]
 
     @property
     def log(self) -> Path | None:
@@ -124,7 +124,8 @@ def _state(folder: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
         return {}, {"kind": "damaged", "cause": str(damaged), "rank": None}
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def as_record(line: bytes) -> dict[str, Any] | None:
+    """A line of metrics.jsonl; None for one that was torn."""
     try:
         record = json.loads(line)
     except ValueError:
