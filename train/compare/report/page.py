@@ -1,0 +1,114 @@
+"""report.html, from its parts."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plotly.offline import get_plotlyjs
+
+from train.compare.comparison import Comparison
+from train.compare.report.cell_table import cell_table
+from train.compare.report.config_table import config_table
+from train.compare.report.endings import endings
+from train.compare.report.findings import Finding, findings
+from train.compare.report.markup import PAGE, code_script, data_script, escape, filled
+from train.compare.report.origin import origin
+from train.compare.report.payload import Payload, payload
+from train.compare.report.states import badge, counted
+from train.files import write_text
+
+SCRIPTS = (
+    *("state.js", "theme.js", "looks.js", "figure.js", "loss.js", "parity.js", "bars.js"),
+    *("front.js", "legend.js", "table.js", "start.js"),
+)
+"""The page's own scripts, in the order in which they build on each other."""
+
+SECTION = re.compile(r'<section id="(\w+)" data-title="([^"]+)">.*?</section>\n*', re.DOTALL)
+
+
+def write_report(comparison: Comparison, path: Path) -> None:
+    """Write the page of a comparison as one file.
+
+    It asks nothing of a network. Links to the runs are relative to the file's own folder, and
+    hold as long as both are moved together.
+    """
+    write_text(path, page(comparison, path.parent))
+
+
+def page(comparison: Comparison, start: Path) -> str:
+    """The page as HTML, without the sections that would be empty.
+
+    Args:
+        start: the folder that the page will be in.
+    """
+    data = payload(comparison)
+    parts = {
+        "table": cell_table(comparison, start),
+        "config": config_table(comparison),
+        "endings": endings(comparison, start),
+        "origin": origin(comparison),
+    }
+    filling = {
+        "loss": data.has("train") or data.has("validation"),
+        "parity": data.has("parity"),
+        "cost": data.has("speed") or data.has("memory"),
+        "front": len(data.content["front"]) > 0 and len(comparison.rows) > 1,
+        **{name: bool(parts[name]) for name in ("config", "endings", "origin")},
+    }
+    template = _without(
+        (PAGE / "page.html").read_text(), {name for name, there in filling.items() if not there}
+    )
+    return filled(
+        template,
+        {
+            **parts,
+            "title": escape(comparison.title or "Comparison"),
+            "meta": _meta(comparison),
+            "findings": "".join(map(_tile, findings(comparison))),
+            "links": "".join(
+                f'<a href="#{name}">{title}</a>' for name, title in SECTION.findall(template)
+            ),
+            "thinned": _thinned(data),
+            "style": (PAGE / "page.css").read_text(),
+            "data": data_script("data", data.content),
+            "plotly": code_script(get_plotlyjs()),
+            "script": code_script(_own_script()),
+        },
+    )
+
+
+def _without(template: str, names: set[str]) -> str:
+    return SECTION.sub(lambda found: "" if found.group(1) in names else found.group(0), template)
+
+
+def _own_script() -> str:
+    code = "\n".join((PAGE / name).read_text() for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{code}\n}})();'
+
+
+def _meta(comparison: Comparison) -> str:
+    results = [result for row in comparison.rows for result in row.results]
+    runs = f"{len(results)} run{'' if len(results) == 1 else 's'}"
+    facts = [escape(datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC")), runs]
+    if comparison.reference is not None:
+        facts.append(f"reference <b>{escape(comparison.reference.label)}</b>")
+    badges = [badge(word, f"{count} {word}") for word, count in counted(r.status for r in results)]
+    return " · ".join(facts) + " " + "".join(badges)
+
+
+def _tile(finding: Finding) -> str:
+    return (
+        f"<li><small>{escape(finding.caption)}</small><strong>{escape(finding.headline)}</strong>"
+        f"<span>{escape(finding.sentence)}</span></li>"
+    )
+
+
+def _thinned(data: Payload) -> str:
+    if data.thinned is None:
+        return ""
+    return (
+        f" Long curves are thinned to at most {data.thinned} points; the lowest and highest of "
+        "each stretch are kept."
+    )
