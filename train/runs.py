@@ -26,6 +26,9 @@ TAIL_BYTES = 64 * 1024
 
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
+SWEEP = "multirun.yaml"
+"""The file by which a folder is a sweep's."""
+
 HEADINGS = ("age", "status", "steps", "cell", "loss", "folder")
 
 EPILOG = """\
@@ -81,7 +84,7 @@ def _by_time(runs: Sequence[Path]) -> list[Path]:
     began = {run: _began(run) for run in runs}
     sweeps: dict[Path, list[Path]] = {}
     for run in runs:
-        in_sweep = (run.parent / "multirun.yaml").exists()
+        in_sweep = (run.parent / SWEEP).exists()
         sweeps.setdefault(run.parent if in_sweep else run, []).append(run)
     ordered = sorted(sweeps.values(), key=lambda some: max(began[run] for run in some))
     return [run for some in ordered for run in some]

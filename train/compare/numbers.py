@@ -55,7 +55,7 @@ def loss(number: float) -> str:
 
 def difference(number: float) -> str:
     """Signed, by its power of ten, which is what tells rounding from a mistake."""
-    return "0" if number == 0 else f"{number:+.1e}"
+    return f"{number:+.1e}" if math.isfinite(number) and number else f"{number:g}"
 
 
 def whole(number: float) -> str:
