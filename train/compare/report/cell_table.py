@@ -78,15 +78,11 @@ def _cell(value: Value | None, scale: Scale, best: float | None) -> str:
     mean = value.mean
     text = escape(scale.text(mean))
     if value.spread is not None:
-        spread = escape(_spread(value.spread, scale))
+        spread = escape(scale.spread_text(value.spread))
         text += f' <small title="standard deviation over seeds">± {spread}</small>'
     kind = "number best" if mean == best else "number"
     key = repr(mean) if math.isfinite(mean) else ""
     return f'<td class="{kind}" data-sort="{key}">{text}</td>'
-
-
-def _spread(spread: float, scale: Scale) -> str:
-    return scale.text(spread).lstrip("+")
 
 
 def _label(row: Row, start: Path) -> str:
@@ -95,10 +91,14 @@ def _label(row: Row, start: Path) -> str:
     note = f'<small class="note">{escape(row.note)}</small>' if row.note else ""
     first, *others = row.results
     if not others:
-        return f'<span class="swatch"></span>{link(first.folder, start, row.label)}{mark}{note}'
+        return _name(f"{link(first.folder, start, row.label)}{mark}{note}")
     links = " ".join(link(run.folder, start, _seed(run)) for run in row.results)
     seeds = f'<small class="seeds">{links}</small>'
-    return f'<span class="swatch"></span>{escape(row.label)}{mark}{seeds}{note}'
+    return _name(f"{escape(row.label)}{mark}{seeds}{note}")
+
+
+def _name(content: str) -> str:
+    return f'<div class="name"><span class="swatch"></span>{content}</div>'
 
 
 def _seed(run: Result) -> str:

@@ -75,7 +75,7 @@ COLUMNS = (
         "curve_difference",
         "curve Δ",
         "Largest relative difference of the training loss to the reference's at the same step",
-        "low",
+        None,
         _always(numbers.SMALL),
     ),
     Column("step_time_s", "step time", "Mean time of a step", "low", numbers.time_scale),

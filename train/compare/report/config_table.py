@@ -15,8 +15,8 @@ def config_table(comparison: Comparison) -> str:
         return ""
     heads = "".join(f'<th scope="col"><code>{escape(key)}</code></th>' for key in differences)
     body = "".join(
-        f'<tr data-row="{number}"><th scope="row"><span class="swatch"></span>'
-        f"{escape(row.label)}</th>"
+        f'<tr data-row="{number}"><th scope="row"><div class="name">'
+        f'<span class="swatch"></span>{escape(row.label)}</div></th>'
         + "".join(f"<td>{_value(values[number])}</td>" for values in differences.values())
         + "</tr>"
         for number, row in enumerate(comparison.rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import fmean
@@ -98,26 +98,30 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def joined(curves: Iterable[Sequence[Point]]) -> Curve:
+def joined(curves: Sequence[Sequence[Point]]) -> Curve:
     """One curve of the seeds' curves. A loss that was not finite for one seed is not for all."""
+    if len(curves) == 1:
+        values = [point.loss for point in curves[0]]
+        return Curve(list(curves[0]), values, values)
     at: dict[int, list[Point]] = defaultdict(list)
     for curve in curves:
         for point in curve:
             at[point.step].append(point)
     together = [at[step] for step in sorted(at)]
     return Curve(
-        [
-            Point(
-                here[0].step,
-                fmean(point.loss for point in here),
-                _mean([point.samples for point in here]),
-                _mean([point.tokens for point in here]),
-                fmean(point.seconds for point in here),
-            )
-            for here in together
-        ],
+        [_mean_point(here) for here in together],
         [_bound(min, here) for here in together],
         [_bound(max, here) for here in together],
+    )
+
+
+def _mean_point(here: Sequence[Point]) -> Point:
+    return Point(
+        here[0].step,
+        fmean(point.loss for point in here),
+        _mean([point.samples for point in here]),
+        _mean([point.tokens for point in here]),
+        fmean(point.seconds for point in here),
     )
 
 
@@ -126,6 +130,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _bound(choose: Any, points: Sequence[Point]) -> float:
+def _bound(choose: Callable[[list[float]], float], points: Sequence[Point]) -> float:
     values = [point.loss for point in points]
-    return math.nan if any(math.isnan(value) for value in values) else float(choose(values))
+    return math.nan if any(map(math.isnan, values)) else choose(values)

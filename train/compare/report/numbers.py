@@ -27,7 +27,12 @@ class Scale:
     def with_unit(self, value: float | None) -> str:
         """`value` with its unit."""
         text = self.text(value)
-        return f"{text} {self.unit}" if self.unit and value is not None else text
+        gap = "" if self.unit == "×" else " "  # noqa: RUF001
+        return f"{text}{gap}{self.unit}" if self.unit and value is not None else text
+
+    def spread_text(self, spread: float) -> str:
+        """A standard deviation without its unit: two digits, as much as a few runs support."""
+        return significant(spread / self.factor, 2) if math.isfinite(spread) else words(spread)
 
 
 def words(value: float) -> str:

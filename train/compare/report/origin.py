@@ -9,6 +9,9 @@ from train.compare.comparison import Comparison
 from train.compare.report.markup import escape
 from train.compare.report.numbers import byte_scale
 
+FEW = 4
+"""How many different values of a fact are shown at once; more are folded away."""
+
 VERSIONS = ("torch", "deepspeed", "hydra-core", "wandb", "numpy")
 
 
@@ -38,10 +41,13 @@ def _distinct(known: Iterable[dict[str, Any]], fact: Callable[[dict[str, Any]], 
             counts[value] = counts.get(value, 0) + 1
     if len(counts) == 1:
         return [f"<code>{escape(value)}</code>" for value in counts]
-    return [
+    told = [
         f"<code>{escape(value)}</code> <small>{count} run{'s' if count > 1 else ''}</small>"
         for value, count in counts.items()
     ]
+    if len(told) <= FEW:
+        return told
+    return [f"<details><summary>{len(told)} different ones</summary>{'<br>'.join(told)}</details>"]
 
 
 def _commit(noted: dict[str, Any]) -> str | None:

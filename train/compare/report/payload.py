@@ -44,7 +44,7 @@ def payload(comparison: Comparison) -> Payload:
     reference = next((own for own, row in _pairs(runs, comparison) if row.is_reference), None)
     cells, thinned = [], False
     for own, row in _pairs(runs, comparison):
-        train = joined(run.train for run in own)
+        train = joined([run.train for run in own])
         thinned |= len(train.points) > most
         cells.append(
             {
@@ -56,7 +56,7 @@ def payload(comparison: Comparison) -> Payload:
                 "completed": completed(row),
                 "seeds": len(row.results),
                 "train": _columns(train, most),
-                "validation": _columns(joined(run.validation for run in own), most),
+                "validation": _columns(joined([run.validation for run in own]), most),
                 "parity": None
                 if reference is None or row.is_reference
                 else _parity(deviation(own, reference), most),
@@ -87,7 +87,8 @@ def _columns(curve: Curve, most: int) -> dict[str, list[float | None]] | None:
         "tokens": _short([point.tokens for point in points]),
         "seconds": _short([point.seconds for point in points]),
     }
-    if curve.low != curve.high:
+    # Of a single run both are its own curve; nan equals no other.
+    if curve.low is not curve.high:
         columns["low"] = _short([curve.low[index] for index in chosen])
         columns["high"] = _short([curve.high[index] for index in chosen])
     return columns

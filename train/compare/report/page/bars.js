@@ -2,9 +2,11 @@
 const MOST_BARS = 40;
 const note = document.getElementById("bars-note");
 
+const measured = ({ completed, speed, memory }) => completed && (speed || memory);
+
 // All cells that are shown; of very many the fastest, in their own order.
 function barred() {
-  const shown = numbersShown().filter((number) => cells[number].speed || cells[number].memory);
+  const shown = numbersShown().filter((number) => measured(cells[number]));
   if (shown.length <= MOST_BARS) return shown;
   const bySpeed = shown.toSorted((a, b) => (cells[b].speed?.[0] ?? 0) - (cells[a].speed?.[0] ?? 0));
   const fastest = new Set(bySpeed.slice(0, MOST_BARS));
@@ -53,7 +55,7 @@ function bars(element, key, size, unit, title) {
     {
       autorange: false, range: [Math.max(4, drawn.length) - 0.4, -0.6], tickvals: place, fixedrange: true,
       ticktext: drawn.map((number) => plain(shortened(cells[number].label, width))), automargin: true,
-      tickfont: { color: colour("ink") }, ticks: "", ticklen: 4, showgrid: false, zeroline: false,
+      tickfont: { color: colour("ink") }, ticks: "outside", ticklen: 5, tickcolor: "rgba(0,0,0,0)", showgrid: false, zeroline: false,
     },
     { annotations: numbersBeside, margin: { l: 10, r: 4, t: 4, b: 40 }, bargap: 0.3 },
   ), { ...CONFIG, displayModeBar: false });
@@ -66,7 +68,7 @@ const [byteUnit, byteSize] = fitting(BYTES, Math.max(0, ...memories));
 figure("memory-figure", (element) => bars(element, "memory", byteSize, byteUnit, byteUnit));
 
 figure("bars-note", () => {
-  const count = numbersShown().filter((number) => cells[number].speed || cells[number].memory).length;
+  const count = numbersShown().filter((number) => measured(cells[number])).length;
   note.hidden = count <= MOST_BARS;
   note.textContent = `The ${MOST_BARS} fastest of ${count} cells; filter the cells to see others.`;
 });

@@ -3,8 +3,11 @@ const isTouch = matchMedia("(pointer: coarse)").matches;
 const CONFIG = {
   responsive: true,
   displaylogo: false,
+  showSendToCloud: false,
+  plotlyServerURL: "",
   displayModeBar: isTouch ? false : "hover",
-  modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  // Named one by one: plotly.js would add one that sends the figure to a server.
+  modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 };
 
 // Text from the record is never read as markup by Plotly.

@@ -31,11 +31,12 @@ function placedLabels(element, points) {
 }
 
 figure("front-figure", (element) => {
-  const drawn = numbersShown().filter((number) => cells[number].completed && cells[number].speed && cells[number].memory);
+  const both = numbersShown().filter((number) => cells[number].completed && cells[number].speed && cells[number].memory);
+  const best = front.filter((number) => both.includes(number));
+  const drawn = [...both.filter((number) => !best.includes(number)), ...best];
   const speeds = drawn.map((number) => cells[number].speed[0]);
   const memory = drawn.map((number) => cells[number].memory[0] / byteSize);
   const isWide = (values) => values.length > 1 && Math.max(...values) > 12 * Math.min(...values);
-  const best = front.filter((number) => drawn.includes(number));
   const line = {
     meta: { front: best },
     x: best.map((number) => cells[number].memory[0] / byteSize),

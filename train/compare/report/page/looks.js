@@ -50,11 +50,14 @@ function mixed(from, to, share) {
   return `rgb(${part(1)},${part(3)},${part(5)})`;
 }
 
+const banded = cells.filter((cell) => cell.train?.low).length;
+
+// For a band behind a curve; of many that lie over each other, each is fainter.
 const faint = (shade) => {
   const parts = shade.startsWith("#")
     ? [1, 3, 5].map((at) => parseInt(shade.slice(at, at + 2), 16))
     : shade.match(/\d+/g);
-  return `rgba(${parts.join(",")},0.16)`;
+  return `rgba(${parts.join(",")},${Math.max(0.025, 0.3 / (banded + 1))})`;
 };
 
 const dashOf = (cell) => DASHES[cell.precision] ?? "8px,3px,2px,3px";

@@ -51,7 +51,7 @@ figure("parity-figure", (element) => {
   };
   const label = {
     xref: "paper", x: 1, y: Math.log10(same), text: "1e−5: the same in fp32",
-    showarrow: false, xanchor: "right", yanchor: "bottom", font: { size: 11.5, color: colour("bad") },
+    showarrow: false, xanchor: "right", yanchor: "bottom", bgcolor: colour("card"), font: { size: 11.5, color: colour("bad") },
   };
   const marks = isLog() ? { shapes: [limit], annotations: [label] } : {};
   Plotly.react(element, traces, layout(axis("step", { tickformat: ",d" }), yaxis, {
