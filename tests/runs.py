@@ -153,7 +153,8 @@ def run_train(
 
 def find_runs(cwd: Path) -> list[Run]:
     """All runs under `cwd`: by date and time, and within a sweep by the job's number."""
-    folders = [path.parent for path in cwd.glob("**/status.json")]
+    # Not a glob: one that meets a folder which has just been renamed raises.
+    folders = [Path(folder) for folder, _, files in os.walk(cwd) if "status.json" in files]
     return [Run(folder) for folder in sorted(folders, key=_order)]
 
 

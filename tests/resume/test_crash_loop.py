@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -28,21 +29,39 @@ WORDS = (
 )
 
 
-def kill_one(command: Family, before: int, chance: random.Random) -> None:
-    """SIGKILL for one process of a command: as it starts, or once it has taken a step more."""
-    if chance.random() < 0.2:
-        command.until(lambda: len(command.members()) > 1)
+def kill_one(command: Family, before: int, chance: random.Random) -> bool:
+    """SIGKILL for one process of a command: as it starts, or once it has taken a step more.
+
+    Returns:
+        Whether one was killed: a run may also have come to its end before.
+    """
+    early = chance.random() < 0.2
+    if early:
+        command.until(lambda: len(vital(command)) > 1)
     else:
         command.until(lambda: command.training(before + 1) or command.first.poll() is not None)
     time.sleep(chance.random() * 0.3)
-    members = command.members()
-    if members:
-        try:
-            chance.choice(members).kill()
-        except psutil.NoSuchProcess:
-            return
-    command.first.wait(60)
+    # A fork server that dies before it has forked is started again, and the run goes on.
+    members = [psutil.Process(command.first.pid)] if early else vital(command)
+    if not members or command.first.poll() is not None:
+        return False
+    try:
+        chance.choice(members).kill()
+    except psutil.NoSuchProcess:
+        return False
+    assert command.first.wait(60) != 0, "what was killed was not missed"
     command.gone_after()
+    return True
+
+
+def vital(command: Family) -> list[psutil.Process]:
+    """Controller, fork server and ranks; multiprocessing's resource tracker is missed by none."""
+    found = []
+    for process in command.members():
+        with suppress(psutil.Error):
+            if "resource_tracker" not in " ".join(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def recorded(folder: Path) -> int:
@@ -52,12 +71,12 @@ def recorded(folder: Path) -> int:
 
 
 def crash(folder: Path, kills: int, words: tuple[str, ...]) -> Run:
-    """Start, kill, start again, and let it come to its end at last."""
+    """Start, kill, start again, so many times, and let it come to its end at last."""
     chance = random.Random(kills)
-    for _ in range(kills):
+    for done in range(kills):
         before = recorded(folder)
         with family(folder, *words) as command:
-            kill_one(command, before, chance)
+            assert kill_one(command, before, chance), f"at its end after {done} kills"
     return run_train(folder, *words).completed().run
 
 
