@@ -203,7 +203,9 @@ def test_a_reference_may_be_named_by_label_or_folder(tmp_path: Path) -> None:
     assert found.reference is found.rows[1]
     runs = [result for row in found.rows for result in row.results]
     assert compare(runs, "1_run").reference == found.reference
-    with pytest.raises(ConfigError, match="--reference dpd: no row.*Did you mean ddp.*single, ddp"):
+    with pytest.raises(
+        ConfigError, match=r"--reference dpd: no row.*Did you mean ddp.*single, ddp"
+    ):
         compare(runs, "dpd")
 
 

@@ -98,6 +98,9 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3, "train/lo')
     assert [record["step"] for record in read_run(folder).records()] == [1, 2]
+    with (folder / "metrics.jsonl").open("a") as file:  # and gone on with
+        file.write('\n{"step": 3}\n')
+    assert [record["step"] for record in read_run(folder).records()] == [1, 2, 3]
 
 
 def test_damaged_and_missing_files_count_as_empty(tmp_path: Path) -> None:

@@ -52,7 +52,14 @@ def test_a_row_says_loss_speed_and_memory(tmp_path: Path) -> None:
     lines = _text(_compare(tmp_path, [SINGLE, FAST])).splitlines()
     assert lines[1:4] == ["a title", "2 of 2 runs completed; reference: single fp32", ""]
     single, fast = (re.split(r"\s{2,}", line.strip()) for line in lines[-2:])
-    assert single == ["single fp32", "1", "2.5000", "2.2500", "reference", "500", "64.0"] + [
+    assert single == [
+        "single fp32",
+        "1",
+        "2.5000",
+        "2.2500",
+        "reference",
+        "500",
+        "64.0",
         "1.00x",
         "0.00195",
     ]
