@@ -26,7 +26,7 @@ def set_deterministic(deterministic: bool) -> None:
     if deterministic:
         if os.environ.get(WORKSPACE) not in WORKSPACES:
             os.environ[WORKSPACE] = WORKSPACES[0]
-        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     torch.use_deterministic_algorithms(deterministic)
     torch.backends.cudnn.deterministic = deterministic
     torch.backends.cudnn.benchmark = False
@@ -40,13 +40,14 @@ def in_force(device: str) -> dict[str, Any]:
     """
     import torch
 
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     on_gpu = device == "cuda"
     return {
         "device": torch.cuda.get_device_name() if on_gpu else device,
         "threads": torch.get_num_threads(),
         "matmul_precision": torch.get_float32_matmul_precision(),
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
+        "fill_uninitialized_memory": filled,
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "cublas_workspace_config": os.environ.get(WORKSPACE),

@@ -48,6 +48,7 @@ def provenance() -> dict[str, Any]:
     return {
         "command": shlex.join(sys.orig_argv),
         "cwd": os.getcwd(),
+        "project": str(Path(__file__).resolve().parent.parent),
         "python": platform.python_version(),
         "packages": {d.name: d.version for d in sorted(distributions(), key=lambda d: d.name)},
         "environment": environment(os.environ),
