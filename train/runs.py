@@ -152,6 +152,13 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(["", *cells, folder.rstrip()])
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text}: one run is the least")
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m train.runs",
@@ -168,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument(
-        "--last", type=int, default=LAST, metavar="N", help=f"so many of the newest ({LAST})"
+        "--last", type=_count, default=LAST, metavar="N", help=f"so many of the newest ({LAST})"
     )
     amount.add_argument("--all", action="store_true", help="all of them")
     return parser

@@ -120,3 +120,11 @@ def test_by_default_it_lists_outputs(
     assert "1 earlier run left out: --all shows them" in capsys.readouterr().out
     assert main(["--all"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 23
+
+
+@pytest.mark.parametrize("number", ["0", "-3", "few"])
+def test_less_than_one_run_is_a_mistake(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--last", number])
+    assert ended.value.code == 2
+    assert "--last" in capsys.readouterr().err

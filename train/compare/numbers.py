@@ -60,12 +60,7 @@ def difference(number: float) -> str:
 
 def whole(number: float) -> str:
     """A count; over several runs perhaps not a whole one."""
-    return f"{number:,.0f}" if number == round_or_same(number) else digits(number)
-
-
-def round_or_same(number: float) -> float:
-    """The nearest whole number; nan and infinity as they are."""
-    return float(round(number)) if math.isfinite(number) else number
+    return f"{number:,.0f}" if number % 1 == 0 else digits(number)
 
 
 def factor(number: float) -> str:
