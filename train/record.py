@@ -18,6 +18,7 @@ from components.cluster.devices import peak_flops
 from components.cluster.preemption import Preempted
 from components.cluster.ranks import Ranks, sum_over_ranks
 from components.data.base import Data
+from components.errors import ConfigError
 from components.logger.base import Loggers, RunInfo
 from components.logger.console import ConsoleLogger
 from components.logger.jsonl import JsonlLogger
@@ -29,9 +30,11 @@ from train.files import read_json, write_json
 from train.kinds import build_loggers
 from train.loop import Loop
 from train.meter import Meter, Scale
+from train.nearest import hint
 from train.observe import ComputeProbe, effective_dtypes, peak_memory
 from train.saved import Saved
 from train.summary import Summary
+from train.sweep.options import options_of
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +138,23 @@ class Recorder:
         """Pass one record on, stamped with the time."""
         self.records += 1
         self.summary.add(record)
+        if "val/loss" in record:
+            self._check_objective()
         self.loggers.log({"step": record["step"], "time": time.time(), **record})
+
+    def _check_objective(self) -> None:
+        """Alike on all ranks, once the first evaluation has shown which metrics there are.
+
+        Raises:
+            ConfigError: when the sweep's objective is none of them.
+        """
+        objective = options_of(self.config).objective
+        if objective is not None and objective not in self.summary.last:
+            names = sorted(self.summary.last)
+            raise ConfigError(
+                f"sweep.objective={objective} is none of the run's metrics. "
+                f"{hint(objective, names)} There are {', '.join(names)}."
+            )
 
     def note_dtypes(self) -> None:
         """Record the types that really run, once optimizer state exists."""
@@ -149,6 +168,7 @@ class Recorder:
         Args:
             saving_s: seconds that training stood still for checkpoints.
         """
+        self._check_objective()
         held = self.parallel.held().bytes()
         memory = {"held": held, "peak": peak_memory(self.ranks.device, sum(held.values()))}
         gathered: list[Any] = [None] * self.ranks.world_size

@@ -27,6 +27,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         "seed=0,1,2,3",
         f"parallel={','.join(STRATEGIES)}",
         "data.val_samples=8",
+        "+model.ballast_mb=50",
     )
 
 
@@ -53,6 +54,19 @@ def test_each_job_has_fresh_processes(sweep: Outcome) -> None:
     assert len(words) == 32
     assert len({pid for pid, _ in words}) == 32
     assert {model for _, model in words} == {"1"}
+
+
+def test_no_memory_goes_from_one_job_to_the_next(sweep: Outcome) -> None:
+    """Each model holds on to 50 MB and is never let go of."""
+    resident = {
+        run.overrides["seed"]: int(re.search(r"of it, (\d+) bytes", run.log(0))[1])  # type: ignore[index]
+        for run in sweep.runs
+        if run.overrides["parallel"] == "ddp"
+    }
+    assert len(resident) == 4
+    assert resident["3"] < 1.1 * resident["0"]
+    peaks = [run.summary["peak_memory_bytes"] for run in sweep.runs]
+    assert max(map(max, peaks)) < 1.1 * max(peaks[0])
 
 
 def test_the_same_job_has_the_same_losses(sweep: Outcome) -> None:
@@ -99,5 +113,6 @@ def test_an_interrupt_ends_the_sweep(tmp_path: Path) -> None:
     assert ended.code == 130
     assert [run.status["status"] for run in ended.runs] == ["completed", "failed"]
     assert ended.runs[1].status["error"]["cause"] == "stopped by SIGINT"
-    assert "1 of 2 jobs completed" in ended.stderr
+    assert "1 of 3 jobs completed" in ended.stderr
+    assert "not started: 1 job\n" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -29,6 +29,8 @@ Fault = Literal[
     "out_of_memory_late",
     "exit",
     "segfault",
+    "kill",
+    "nan",
     "stall",
     "leave",
 ]
@@ -46,6 +48,8 @@ def commit(fault: Fault) -> None:
         sys.exit(3)
     if fault == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
     if fault == "leave":
         os._exit(0)
     if fault == "stall":
@@ -77,6 +81,7 @@ class Faulty(MLP):
         fault: `_late` ones happen in the backward, the others in the forward.
         pace_s: what each training pass takes longer.
         note: kept, for its length in the run's name.
+        ballast_mb: megabytes that the model holds on to.
         once: a file that the fault leaves; where there is one, it does not happen again.
     """
 
@@ -92,10 +97,13 @@ class Faulty(MLP):
         pace_s: float = 0.0,
         note: str = "",
         once: str = "",
+        ballast_mb: int = 0,
     ) -> None:
         super().__init__(in_features=in_features, classes=classes, width=8, layers=3)
         BUILT.append(self)
-        log.info("process %d, model %d of it", os.getpid(), len(BUILT))
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        log.info("process %d, model %d of it, %d bytes", os.getpid(), len(BUILT), resident)
+        self.ballast = torch.ones(ballast_mb * 250_000)
         self.fault: Fault = fault
         self.on_rank = on_rank
         self.at_step = at_step
@@ -114,6 +122,8 @@ class Faulty(MLP):
             if self.fault.endswith("_late"):
                 trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]
                 return trapped
+            if self.fault == "nan":
+                return outputs * float("nan")
             commit(self.fault)
         return outputs
 

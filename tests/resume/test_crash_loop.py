@@ -50,7 +50,7 @@ def kill_one(command: Family, before: int, chance: random.Random) -> bool:
     except psutil.NoSuchProcess:
         return False
     assert command.first.wait(60) != 0, "what was killed was not missed"
-    command.gone_after()
+    command.gone_after(60)  # a fork server sees its controller's end once its imports are done
     return True
 
 

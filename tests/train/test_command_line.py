@@ -87,7 +87,7 @@ def test_a_sweep_gives_the_jobs_in_the_sweepers_order(conf_dir: Path) -> None:
     ]
     assert found[2].label == "job 2 (seed=2 model.width=4 steps=3)"
     assert found[3].config.model.width == 5
-    assert found[2].folder.name == "2_seed-2_width-4_steps-3"
+    assert found[2].folder.name == "2_seed-2_width-4"  # all share steps=3
     assert found[2].folder.parent.name.endswith("_sweep")
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from train import hydra_api, run_names
@@ -14,10 +15,7 @@ FOLDERS: list[Path] = []
 
 
 def task(config: DictConfig) -> None:
-    folder, number = hydra_api.current_job()
-    in_sweep = folder.parent.name.endswith("_sweep")
-    assert number == (int(folder.name.partition("_")[0]) if in_sweep else None)
-    FOLDERS.append(folder)
+    FOLDERS.append(hydra_api.current_folder())
 
 
 @pytest.fixture
@@ -26,6 +24,7 @@ def run(conf_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     home.mkdir()
     monkeypatch.chdir(home)
     monkeypatch.setattr("sys.argv", ["train"])
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
     FOLDERS.clear()
 
     def enter(*argv: str) -> list[Path]:

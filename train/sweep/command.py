@@ -9,11 +9,12 @@ from components.errors import ConfigError
 from train import hydra_api, lock
 from train.command_line import CommandLine, Job, parse
 from train.merge import key_of
+from train.problems import refuse
 from train.sweep import tell
 from train.sweep.cells import plan
 from train.sweep.journal import Journal, read_journal, sweep_folder
 from train.sweep.launcher import LocalLauncher
-from train.sweep.options import options_of
+from train.sweep.options import ROOT, check_options, options_of
 from train.sweep.present import Sweep, enter
 from train.sweep.share import shares
 
@@ -45,6 +46,8 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
     Raises:
         ConfigError: when it cannot be.
     """
+    if ROOT in line.base:
+        refuse(check_options(line.base[ROOT]))
     options = options_of(line.base)
     search = hydra_api.is_search(line.base)
     if options.resume is None:

@@ -59,11 +59,11 @@ def check_options(node: Any) -> list[str]:
     problems = []
     for key in map(str, node):
         if key not in KEYS:
-            cure = hint(f"{ROOT}.{key}", [f"{ROOT}.{known}" for known in KEYS]) or (
-                f"A file of the group {ROOT} that sets other keys begins with "
-                "`# @package _global_`."
+            near = hint(f"{ROOT}.{key}", [f"{ROOT}.{known}" for known in KEYS])
+            problems.append(
+                f"{ROOT}.{key}: nobody reads a key {key} there. {near} If a file of the group "
+                f"{ROOT} sets it, let its first line be `# @package _global_`."
             )
-            problems.append(f"{ROOT}.{key}: nobody reads a key {key} there. {cure}")
             continue
         if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
             continue
