@@ -38,8 +38,7 @@ class Browser:
             scale: device pixels for each of these.
         """
         self.resize(width, height, scale)
-        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.prefer(dark)
         self.driver.get_log("browser")
         self.driver.get_log("performance")
         self.driver.get(path.as_uri())
@@ -49,6 +48,11 @@ class Browser:
         """Give the window another size."""
         size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def prefer(self, dark: bool) -> None:
+        """Make the system prefer the dark or the light scheme."""
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     def settle(self) -> None:
         """Wait until all that was asked of the page is drawn."""

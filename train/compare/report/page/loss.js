@@ -9,6 +9,11 @@ for (const button of document.querySelectorAll('button[value="consumed"]')) {
   button.textContent = haveTokens ? "tokens" : "samples";
 }
 
+function duration(seconds) {
+  const [unit, size] = fitting(TIMES, seconds);
+  return `${(seconds / size).toLocaleString("en", { maximumSignificantDigits: 3 })} ${unit}`;
+}
+
 function along(curve) {
   if (chosen.x === "step") return curve.step;
   if (chosen.x === "consumed") return haveTokens ? curve.tokens : curve.samples;
@@ -16,9 +21,9 @@ function along(curve) {
 }
 
 const X_AXES = {
-  step: () => axis("step", { tickformat: ",d" }),
-  consumed: () => axis(haveTokens ? "tokens" : "samples", { tickformat: "~s" }),
-  seconds: () => axis(`wall time since the run's start (${timeUnit})`),
+  step: () => axis("step", { tickformat: ",d", rangemode: "nonnegative" }),
+  consumed: () => axis(haveTokens ? "tokens" : "samples", { tickformat: "~s", rangemode: "nonnegative" }),
+  seconds: () => axis(`wall time since the run's start (${timeUnit})`, { rangemode: "nonnegative" }),
 };
 
 // Curves that coincide are all seen: those drawn first are wider than those drawn over them.
@@ -39,14 +44,14 @@ function lossTrace(number, kind) {
     name: `${plain(cell.label)}, ${kind}`,
     x: along(curve),
     y: curve.loss,
-    customdata: curve.step.map((step, at) => [step, curve.seconds[at], curve.samples[at]]),
+    customdata: curve.step.map((step, at) => [step, curve.samples[at], duration(curve.seconds[at])]),
     visible: isShown(number) && (chosen.kind === "both" || chosen.kind === kind),
     mode: isValidation ? (many ? "lines" : "lines+markers") : curve.step.length === 1 ? "markers" : "lines",
     opacity: isValidation || chosen.kind !== "both" ? 1 : 0.62,
     line: { color: shade, dash: dashOf(cell), width: widthOf(number) + (isValidation ? 0.6 : 0) },
     marker: { color: shade, symbol: shapeOf(cell), size: 7, line: { color: colour("card"), width: 1 } },
     hovertemplate: `${heading(cell)}<br>${kind === "train" ? "training" : kind} loss <b>%{y:.5f}</b>` +
-      `<br>step %{customdata[0]:,d} · %{customdata[2]:,d} samples · %{customdata[1]:.3~s}s${seeds}<extra></extra>`,
+      `<br>step %{customdata[0]:,d} · %{customdata[1]:,d} samples · %{customdata[2]}${seeds}<extra></extra>`,
   };
 }
 
