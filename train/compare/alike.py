@@ -51,19 +51,16 @@ def alike(facts: Sequence[Facts], keys: Sequence[str]) -> list[Alike]:
 
     A run that was refused never knew its ranks: it stands with the first that are equal to it.
     """
-    found: dict[tuple[str, ...], dict[str | None, list[Facts]]] = {}
-    places = {one.result.folder: one.result.cell.get("cluster") for one in facts}
-    for one in sorted(facts, key=lambda one: places[one.result.folder] is None):
-        equal = found.setdefault(tuple(text(one.value(key)) for key in keys), {})
-        place = places[one.result.folder] or next(iter(equal), None)
-        equal.setdefault(place, []).append(one)
-    order = {one.result.folder: number for number, one in enumerate(facts)}
-    together = [
-        sorted(some, key=lambda one: order[one.result.folder])
-        for equal in found.values()
-        for some in equal.values()
-    ]
-    together.sort(key=lambda some: order[some[0].result.folder])
+    equal = [tuple(text(one.value(key)) for key in keys) for one in facts]
+    places = [one.result.cell.get("cluster") for one in facts]
+    first: dict[tuple[str, ...], str] = {}
+    for same, place in zip(equal, places, strict=True):
+        if place is not None:
+            first.setdefault(same, place)
+    found: dict[tuple[tuple[str, ...], str | None], list[Facts]] = {}
+    for one, same, place in zip(facts, equal, places, strict=True):
+        found.setdefault((same, place or first.get(same)), []).append(one)
+    together = list(found.values())
     names = labels([some[0] for some in together], keys)
     return [
         Alike(name, some, [measure(one.result) for one in some])

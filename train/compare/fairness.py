@@ -12,17 +12,22 @@ ALIKE = ("global_batch_size", "steps", "objective", "init_from")
 
 
 def note(row: Sequence[Facts], reference: Sequence[Facts]) -> str:
-    """What makes the losses of two rows incomparable, in words; empty if nothing does."""
-    own, other = row[0], reference[0]
+    """What makes the losses of two rows incomparable, in words.
+
+    Empty if nothing does, or where no run of the row was ever started.
+    """
+    if not any(one.resolved for one in row):
+        return ""
+    own, other = _started(row), _started(reference)
     differing = [
         f"{key} {text(own.value(key))}, not {text(other.value(key))}"
         for key in ALIKE
-        if text(own.value(key)) != text(other.value(key)) and own.resolved
+        if text(own.value(key)) != text(other.value(key))
     ]
-    seeds = [sorted({text(one.value("seed")) for one in some}) for some in (row, reference)]
+    seeds = [sorted({one.seed for one in some}) for some in (row, reference)]
     if not {*seeds[0]} & {*seeds[1]}:
         differing.append(f"seed {', '.join(seeds[0])}, not {', '.join(seeds[1])}")
-    if own.resolved and _other_data(own, other):
+    if _other_data(own, other):
         differing.append("other data")
     return "; ".join([*differing, *_cut_short(row)])
 
@@ -35,11 +40,15 @@ def _other_data(own: Facts, other: Facts) -> bool:
     return any(text(own.value(key)) != text(other.value(key)) for key in keys if key not in FREE)
 
 
+def _started(row: Sequence[Facts]) -> Facts:
+    """A run of a row whose config is known whole, if there is one."""
+    return next((one for one in row if one.resolved), row[0])
+
+
 def _cut_short(row: Sequence[Facts]) -> list[str]:
-    told = []
-    for one in row:
-        planned = one.resolved.get("steps")
-        early = one.result.summary.get("stopped_early")
-        if early:
-            told.append(f"stopped early after {one.result.steps} of {planned} steps")
+    told = [
+        f"stopped early after {one.result.steps} of {one.resolved.get('steps')} steps"
+        for one in row
+        if one.result.summary.get("stopped_early")
+    ]
     return list(dict.fromkeys(told))

@@ -22,9 +22,9 @@ def labels(firsts: Sequence[Facts], keys: Sequence[str]) -> list[str]:
         keys: in which rows differ.
     """
     own = [key for key in keys if key not in CELL]
-    last = Counter(key.rpartition(".")[2] for key in own)
-    short = {key: key.rpartition(".")[2] for key in own}
-    short = {key: name if last[name] == 1 else key for key, name in short.items()}
+    ends = {key: key.rpartition(".")[2] for key in own}
+    count = Counter(ends.values())
+    short = {key: end if count[end] == 1 else key for key, end in ends.items()}
     cell = [key for key in CELL if key in keys] or ([] if own else [*CELL])
 
     def label(one: Facts) -> str:
@@ -35,15 +35,19 @@ def labels(firsts: Sequence[Facts], keys: Sequence[str]) -> list[str]:
             words += [f"{short[key]}={text(one.value(key))}" for key in own]
         return " ".join(words) or one.result.name
 
-    found = [label(one) for one in firsts]
-    found = _told_apart(found, [str(one.result.cell.get("cluster", "")) for one in firsts])
-    return _told_apart(found, [one.result.name for one in firsts])
+    found = _told_apart(
+        [label(one) for one in firsts],
+        [str(one.result.cell.get("cluster", "")) for one in firsts],
+    )
+    return _told_apart(found, [str(one.result.folder) for one in firsts])
 
 
 def _told_apart(found: list[str], by: Sequence[str]) -> list[str]:
-    """Labels that are there more than once, each with a further word."""
-    count = Counter(found)
+    """Labels that are there more than once, each with a further word where that differs."""
+    words: dict[str, set[str]] = {}
+    for label, word in zip(found, by, strict=True):
+        words.setdefault(label, set()).add(word)
     return [
-        f"{label} {word}".strip() if count[label] > 1 else label
+        f"{label} {word}".strip() if len(words[label]) > 1 else label
         for label, word in zip(found, by, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -72,13 +73,9 @@ def over_runs(numbers: Iterable[float | None]) -> Value:
     known = [number for number in numbers if number is not None]
     if not known:
         return Value(None)
-    try:
-        mean = statistics.fmean(known)
-        spread = statistics.stdev(known) if len(known) > 1 else None
-    except (ValueError, OverflowError, AttributeError):
-        # inf - inf, and what `statistics` makes of it, depending on the version of Python
-        return Value(float("nan"), float("nan"))
-    return Value(mean, spread)
+    if not all(map(math.isfinite, known)):
+        return Value(sum(known) / len(known), math.nan if len(known) > 1 else None)
+    return Value(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None)
 
 
 def status_of(results: list[Result]) -> str:

@@ -51,15 +51,15 @@ class Facts:
         return list(dict.fromkeys([*self.resolved, *self.chosen]))
 
     def derived(self, key: str) -> bool:
-        """Whether the value follows from others: it is not what was written.
+        """Whether the value follows from others.
 
         An interpolation, or a number left open (`null`, `auto`) that has been worked out. In a
         run that was refused it may never have been.
         """
         written = self.chosen.get(key)
-        if self.resolved:
-            return bool(self.chosen) and text(written) != text(self.resolved.get(key))
-        return written in LEFT_OPEN or _open(written)
+        if not self.chosen or not (written in LEFT_OPEN or _open(written)):
+            return False
+        return not self.resolved or text(written) != text(self.resolved.get(key))
 
     def value(self, key: str) -> Any:
         """The word of a group, or the value of a key; None where the config has no such key."""

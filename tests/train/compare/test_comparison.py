@@ -95,6 +95,33 @@ def test_runs_that_differ_in_many_keys_are_named_by_their_folders(tmp_path: Path
     assert [row.label for row in found.rows] == ["ddp 0_run", "fsdp 1_run"]
 
 
+def test_a_number_that_was_left_open_is_named_where_somebody_set_it(tmp_path: Path) -> None:
+    kinds = [{"world_size": 2}, {"parallel": "fsdp", **_typed("micro_batch_size", 4)}]
+    found = _compare(tmp_path, kinds)
+    assert [row.label for row in found.rows] == [
+        "ddp micro_batch_size=16",
+        "fsdp micro_batch_size=4",
+    ]
+
+
+def test_an_interpolation_follows_from_what_it_names(tmp_path: Path) -> None:
+    runs = []
+    for steps in (3, 5):
+        run = write_run(tmp_path / f"{steps}_run", **_typed("steps", steps))
+        for name, total in (("config.yaml", str(steps)), (".hydra/config.yaml", "${steps}")):
+            with (run / name).open("a") as file:
+                file.write(f"scheduler:\n  total_steps: {total}\n")
+        runs.append(read_run(run))
+    assert compare(runs).varied == ["steps"]
+
+
+def test_runs_of_one_name_in_two_places_are_told_apart(tmp_path: Path) -> None:
+    other = {f"optimizer.k{n}": n for n in range(5)}
+    runs = [write_run(tmp_path / "a" / "0_x"), write_run(tmp_path / "b" / "0_x", config=other)]
+    found = compare([read_run(run) for run in runs])
+    assert [row.label for row in found.rows] == [f"0_x {run}" for run in runs]
+
+
 def test_how_a_run_was_started_makes_no_difference(tmp_path: Path) -> None:
     found = _compare(tmp_path, [{}, {"config": {"resume": "latest"}, "seed": 1}])
     assert found.varied == ["seed"]
