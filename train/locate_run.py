@@ -8,6 +8,7 @@ from pathlib import Path
 from components.checkpoint import folders
 from components.errors import ConfigError
 from train import status
+from train.compare.find import runs_in
 from train.identity import OUTPUTS
 from train.nearest import hint
 
@@ -70,10 +71,10 @@ def _runs(folder: Path) -> list[Path]:
 def _latest() -> Path:
     """The run under outputs/ that began, or went on, last; those refused have nothing to go on."""
     begun: dict[str, Path] = {}
-    for path in OUTPUTS.glob(f"**/{status.FILE}"):
-        state = status.read(path.parent)
+    for folder in runs_in(OUTPUTS):
+        state = status.read(folder)
         if state.get("status") != "refused" and "started" in state:
-            begun[state.get("attempt_started") or state["started"]] = path.parent
+            begun[state.get("attempt_started") or state["started"]] = folder
     if not begun:
         raise ConfigError(f"resume={LATEST}: there is no run in {OUTPUTS.absolute()}.")
     return begun[max(begun)]

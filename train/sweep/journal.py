@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigError
+from train.compare.find import runs_in
 from train.files import read_json, write_json
 from train.identity import OUTPUTS
 from train.nearest import hint
@@ -92,10 +93,10 @@ def sweep_folder(text: str) -> Path:
     """
     if text != LATEST:
         return Path(text)
-    found = sorted(OUTPUTS.glob(f"**/{FILE}"), key=lambda path: path.stat().st_mtime)
+    found = {run.parent for run in runs_in(OUTPUTS) if (run.parent / FILE).exists()}
     if not found:
         raise ConfigError(f"sweep.resume={LATEST}: there is no sweep in {OUTPUTS.absolute()}.")
-    return found[-1].parent
+    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
 
 
 def _no_sweep(folder: Path) -> str:

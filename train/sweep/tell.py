@@ -9,8 +9,10 @@ from components.errors import ConfigError
 from train import resume, status
 from train.command_line import common
 from train.sweep import job
-from train.sweep.cells import Cell
+from train.sweep.cells import Cell, Fate
 from train.sweep.present import Sweep, present
+
+PLANNED: dict[Fate, str] = {"done": "completed already", "go on": "to go on", "run": "to run"}
 
 
 def end(sweep: Sweep) -> int:
@@ -59,8 +61,7 @@ def _compare(sweep: Sweep) -> None:
 def plan(sweep: Sweep) -> str:
     """One line for what is to become of the jobs."""
     fates = Counter(cell.fate for cell in sweep.cells)
-    words = {"done": "completed already", "go on": "to go on", "run": "to run"}
-    told = ", ".join(f"{fates[fate]} {text}" for fate, text in words.items() if fates[fate])
+    told = ", ".join(f"{fates[fate]} {text}" for fate, text in PLANNED.items() if fates[fate])
     jobs = "a search, whose jobs follow from each other" if sweep.search else told
     return f"sweep       {jobs}\nfolder      {sweep.folder}"
 
