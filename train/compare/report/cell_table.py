@@ -24,7 +24,9 @@ def cell_table(comparison: Comparison, start: Path) -> str:
     columns = [column for column in COLUMNS if _means(rows, column)]
     scales = {column.key: column.scale(_means(rows, column)) for column in columns}
     best = {column.key: _best(rows, column) for column in columns}
-    heads = "".join(_head(column, scales[column.key]) for column in columns)
+    ranks = any("world_size" in row.results[0].cell for row in rows)
+    heads = _plain_head("ranks", "number") if ranks else ""
+    heads += "".join(_head(column, scales[column.key]) for column in columns)
     body = []
     for number, row in enumerate(rows):
         cells = "".join(
@@ -35,6 +37,7 @@ def cell_table(comparison: Comparison, start: Path) -> str:
             f'<tr data-row="{number}"{" class=reference" if row.is_reference else ""}>'
             f'<th scope="row" data-sort="{escape(row.label)}">{_label(row, start)}</th>'
             f'<td data-sort="{escape(row.status)}">{badge(state(row), row.status)}</td>'
+            f"{_ranks(row) if ranks else ''}"
             f"{cells}</tr>"
         )
     return (
@@ -59,13 +62,13 @@ def _best(rows: Sequence[Row], column: Column) -> float | None:
     return min(means) if column.good == "low" else max(means)
 
 
-def _plain_head(title: str) -> str:
-    button = f'<button type="button" data-as="text">{title}</button>'
-    return f'<th scope="col" aria-sort="none">{button}</th>'
+def _plain_head(title: str, kind: str = "text") -> str:
+    button = f'<button type="button" data-as="{kind}">{title}</button>'
+    return f'<th scope="col" aria-sort="none" class="{kind}">{button}</th>'
 
 
 def _head(column: Column, scale: Scale) -> str:
-    unit = f" <small>{escape(scale.unit)}</small>" if scale.unit and scale.factor != 1 else ""
+    unit = f" <small>{escape(scale.unit)}</small>" if scale.unit else ""
     return (
         f'<th scope="col" aria-sort="none" class="number"><button type="button" data-as="number" '
         f'title="{escape(column.explanation)}">{escape(column.title)}{unit}</button></th>'
@@ -83,6 +86,18 @@ def _cell(value: Value | None, scale: Scale, best: float | None) -> str:
     kind = "number best" if mean == best else "number"
     key = repr(mean) if math.isfinite(mean) else ""
     return f'<td class="{kind}" data-sort="{key}">{text}</td>'
+
+
+def _ranks(row: Row) -> str:
+    """How many ranks the cell had; on how many nodes and what device is told on hovering."""
+    cell = row.results[0].cell
+    if "world_size" not in cell:
+        return f'<td class="number missing">{MISSING}</td>'
+    ranks = escape(cell["world_size"])
+    return (
+        f'<td class="number" data-sort="{ranks}" title="{escape(cell.get("cluster", ""))}">'
+        f"{ranks}</td>"
+    )
 
 
 def _label(row: Row, start: Path) -> str:

@@ -111,7 +111,7 @@ COLUMNS = (
         "data_wait_share",
         "data wait",
         "Share of the time in which rank 0 waited for data",
-        "low",
+        None,
         _always(numbers.PERCENT),
     ),
     Column(

@@ -81,12 +81,15 @@ class Browser:
             if message["message"]["method"] == "Network.requestWillBeSent"
         ]
 
-    def picture(self, path: Path, whole: bool = False) -> None:
-        """Save what the window shows, or the whole length of the page, as PNG."""
-        command = {"format": "png", "captureBeyondViewport": whole}
-        if whole:
-            area = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-            command["clip"] = {**area, "scale": 1}
+    def picture(self, path: Path, last: str = "body") -> None:
+        """Save the page as PNG, from its top to the end of the element that a selector finds."""
+        script = """
+            const { bottom } = document.querySelector(arguments[0]).getBoundingClientRect();
+            return [innerWidth, bottom + scrollY];
+        """
+        width, height = self.run(script, last)
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        command = {"format": "png", "captureBeyondViewport": True, "clip": clip}
         image = self.driver.execute_cdp_cmd("Page.captureScreenshot", command)
         path.write_bytes(base64.b64decode(image["data"]))
 

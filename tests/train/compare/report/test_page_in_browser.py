@@ -204,6 +204,14 @@ def test_a_click_on_a_heading_sorts_by_the_number(opened: Browser) -> None:
     assert labels(opened) == [*reversed(numbers), "pipeline fp32"]
 
 
+def test_ranks_stand_beside_the_speed_up(opened: Browser) -> None:
+    script = """
+        return [...document.querySelectorAll("table.cells tbody tr")]
+          .map((row) => row.cells[2].textContent);
+    """
+    assert opened.run(script) == ["2", "2", "2", "2", "2", "–"]  # noqa: RUF001
+
+
 def test_the_filter_narrows_table_and_figures(opened: Browser) -> None:
     opened.driver.find_element(By.ID, "filter").send_keys("completed FP32")
     WebDriverWait(opened.driver, 20).until(
@@ -244,6 +252,23 @@ def test_the_page_never_scrolls_sideways(browser: Browser, mixed: Path, width: i
         assert browser.run("return document.documentElement.clientWidth") == width
         assert browser.run("return document.documentElement.scrollWidth") == width
         assert browser.run(reach) == []
+
+
+def test_figures_are_drawn_anew_for_paper(browser: Browser, mixed: Path) -> None:
+    def drawn() -> tuple[int, str]:
+        script = "return document.getElementById('parity-figure').layout.width"
+        shade = named(browser, "parity-figure", "ddp fp32")["line"]["color"]
+        return browser.run(script), shade
+
+    browser.open(mixed, dark=True)
+    before = drawn()
+    assert before[0] > 1000
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    width, shade = drawn()
+    assert width <= 700  # of A4's 794 less its margins
+    assert shade == "#0072b2"  # as on light ground
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert drawn() == before
 
 
 def test_links_lead_to_what_is_there(opened: Browser, mixed: Path) -> None:

@@ -51,6 +51,7 @@ function bars(element, key, size, unit, title) {
     font: { color: colour("ink"), size: 12.5 },
   }));
   Plotly.react(element, [trace], layout(
+    element,
     axis(title, { rangemode: "tozero", domain: [0, 1 - column], nticks: 5, tickformat: "~s", fixedrange: true }),
     {
       autorange: false, range: [Math.max(4, drawn.length) - 0.4, -0.6], tickvals: place, fixedrange: true,

@@ -1,7 +1,6 @@
 // What all figures share: fonts, axes, hover labels.
 const isTouch = matchMedia("(pointer: coarse)").matches;
 const CONFIG = {
-  responsive: true,
   displaylogo: false,
   showSendToCloud: false,
   plotlyServerURL: "",
@@ -25,11 +24,13 @@ function axis(title, more = {}) {
   };
 }
 
-function layout(xaxis, yaxis, more = {}) {
+function layout(element, xaxis, yaxis, more = {}) {
   const style = getComputedStyle(document.body);
   return {
     xaxis,
     yaxis,
+    width: element.clientWidth,
+    height: element.clientHeight,
     showlegend: false,
     hovermode: "closest",
     // A finger that scrolls the page does not draw a box in it.

@@ -58,6 +58,7 @@ figure("front-figure", (element) => {
     hovertemplate: `%{text}<br>%{y:,.4~g} samples/s · %{x:,.4~g} ${byteUnit}<extra></extra>`,
   };
   const view = layout(
+    element,
     axis(`peak memory (${byteUnit})`, { tickformat: "~g", ...(isWide(memory) && { type: "log", dtick: "D2" }) }),
     axis("samples/s", { tickformat: "~s", ...(isWide(speeds) && { type: "log", dtick: "D2" }) }),
     { margin: { l: 48, r: 14, t: 34, b: 40 } },

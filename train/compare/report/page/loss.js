@@ -82,5 +82,5 @@ figure("loss-figure", (element) => {
     traces.push(...drawn.map((number) => lossTrace(number, kind)));
   }
   const yaxis = axis("loss", { type: chosen.y, hoverformat: ".5f", ...(chosen.y === "log" && { dtick: "D1" }) });
-  Plotly.react(element, traces, layout(X_AXES[chosen.x](), yaxis, { uirevision: chosen.x + chosen.y }), CONFIG);
+  Plotly.react(element, traces, layout(element, X_AXES[chosen.x](), yaxis, { uirevision: chosen.x + chosen.y }), CONFIG);
 });

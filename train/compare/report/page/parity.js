@@ -54,7 +54,7 @@ figure("parity-figure", (element) => {
     showarrow: false, xanchor: "right", yanchor: "bottom", bgcolor: colour("card"), font: { size: 11.5, color: colour("bad") },
   };
   const marks = isLog() ? { shapes: [limit], annotations: [label] } : {};
-  Plotly.react(element, traces, layout(axis("step", { tickformat: ",d" }), yaxis, {
+  Plotly.react(element, traces, layout(element, axis("step", { tickformat: ",d" }), yaxis, {
     ...marks, uirevision: chosen.difference,
   }), CONFIG);
 });

@@ -12,11 +12,11 @@ for (const group of document.querySelectorAll(".switch")) {
   });
 }
 
-// Bars and labels are laid out by the width there is.
+// Figures are drawn for the size there is. The bar of a phone's browser comes and goes for free.
 let width = innerWidth;
 let settling;
 addEventListener("resize", () => {
-  if (innerWidth === width) return;
+  if (isTouch && innerWidth === width) return;
   width = innerWidth;
   clearTimeout(settling);
   settling = setTimeout(redraw, 150);

@@ -27,13 +27,15 @@ drawings.push(() => {
   themeButton.textContent = isDark() ? "☀ light" : "☾ dark";
 });
 
-// Paper is white.
+// Paper is white, and narrower than most windows: figures are drawn anew for its width.
 let themeBefore;
 addEventListener("beforeprint", () => {
   themeBefore = root.dataset.theme;
+  root.classList.add("printing");
   setTheme("light");
 });
 addEventListener("afterprint", () => {
+  root.classList.remove("printing");
   if (themeBefore) setTheme(themeBefore);
   else {
     delete root.dataset.theme;
