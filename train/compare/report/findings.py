@@ -12,6 +12,10 @@ from train.compare.report.parity import SAME
 from train.compare.report.states import completed
 
 
+CUT_UP = {"parallel", "cluster"}
+"""Groups that change who computes what, and not what is computed."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One tile at the head of the page: a caption, what stands out, and a sentence to it."""
@@ -34,7 +38,7 @@ def findings(comparison: Comparison) -> list[Finding]:
         _fastest(rows, comparison.reference),
         _smallest(rows, comparison.reference),
         _farthest(rows, comparison.reference),
-        _same_mathematics(rows),
+        _same_mathematics(rows, comparison.reference),
     ]
     return [finding for finding in found if finding is not None]
 
@@ -106,9 +110,11 @@ def _farthest(rows: Sequence[Row], reference: Row | None) -> Finding | None:
     )
 
 
-def _same_mathematics(rows: Sequence[Row]) -> Finding | None:
-    exact = [row for row in rows if row.results[0].cell.get("precision") == "fp32"]
-    known = _known([row for row in exact if not row.is_reference], "curve_difference")
+def _same_mathematics(rows: Sequence[Row], reference: Row | None) -> Finding | None:
+    if reference is None or reference.results[0].cell.get("precision") != "fp32":
+        return None
+    exact = [row for row in rows if row is not reference and _differs_in_strategy(row, reference)]
+    known = _known(exact, "curve_difference")
     if not known:
         return None
     close = [row for difference, row in known if difference <= SAME]
@@ -119,6 +125,13 @@ def _same_mathematics(rows: Sequence[Row]) -> Finding | None:
         f"{len(close)} of {len(known)}",
         f"{text}; not {_few(far)}" if far else text,
     )
+
+
+def _differs_in_strategy(row: Row, reference: Row) -> bool:
+    """Whether a cell does the reference's mathematics: no key differs but of how it is cut up."""
+    there = reference.differences
+    keys = {key for key, value in row.differences.items() if value != there.get(key)}
+    return not row.note and {key.partition(".")[0] for key in keys} <= CUT_UP
 
 
 def _cells(count: int, one: str, several: str) -> str:

@@ -31,6 +31,17 @@ def test_a_cell_that_is_off_in_fp32_is_named(tmp_path: Path) -> None:
     assert found.sentence.endswith("; not fsdp")
 
 
+def test_another_learning_rate_is_no_lack_of_parity(tmp_path: Path) -> None:
+    for parallel, rate, last in (("single", 0.1, 2.0), ("ddp", 0.1, 2.0), ("ddp", 0.2, 1.5)):
+        write_run(
+            tmp_path / f"{parallel}_{rate}",
+            parallel=parallel,
+            records=curve([4.0, last], {}),
+            config={"optimizer.lr": rate},
+        )
+    assert by_caption(tmp_path)["Parity in fp32"].headline == "1 of 1"
+
+
 def test_nothing_completed(tmp_path: Path) -> None:
     write_run(tmp_path / "0_run", status="failed", error={"cause": "an end"})
     (found,) = findings(sweeps.compared(tmp_path))
