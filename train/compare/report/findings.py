@@ -11,7 +11,6 @@ from train.compare.report import numbers
 from train.compare.report.parity import SAME
 from train.compare.report.states import completed
 
-
 CUT_UP = {"parallel", "cluster"}
 """Groups that change who computes what, and not what is computed."""
 
