@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from train.compare.comparison import Comparison, Row
 from train.compare.report import numbers
@@ -56,7 +57,7 @@ def _fastest(rows: Sequence[Row], reference: Row | None) -> Finding | None:
     known = _known(rows, "samples_per_s")
     if not known:
         return None
-    speed, row = max(known, key=_first)
+    speed, row = max(known, key=itemgetter(0))
     text = f"{numbers.significant(speed)} samples/s"
     base = _mean(reference, "samples_per_s")
     if len(known) == 1:
@@ -72,7 +73,7 @@ def _smallest(rows: Sequence[Row], reference: Row | None) -> Finding | None:
     known = _known(rows, "peak_memory_bytes")
     if not known:
         return None
-    least, row = min(known, key=_first)
+    least, row = min(known, key=itemgetter(0))
     text = f"{numbers.byte_scale([least]).with_unit(least)} on the rank that needs most"
     if len(known) == 1:
         return Finding("Memory", row.label, text)
@@ -140,6 +141,3 @@ def _cells(count: int, one: str, several: str) -> str:
 def _few(labels: Sequence[str]) -> str:
     rest = len(labels) - 3
     return ", ".join(labels[:3]) + (f" and {rest} more" if rest > 0 else "")
-
-
-_first: Callable[[tuple[float, Row]], float] = lambda pair: pair[0]  # noqa: E731
