@@ -21,10 +21,11 @@ from train import run_names
 from train.composed import check_composed
 from train.config_tree import as_written
 from train.diagnosis import explain, open_choices, several_values, unparsable
-from train.hydra_api import Composer, HydraException, argument_parser, resolving
+from train.hydra_api import Composer, HydraException, argument_parser, is_own_search, resolving
 from train.merge import key_of
 from train.problems import refuse
 from train.sweep.options import ROOT
+from train.sweep.space import read_space
 
 OF_THE_COMMAND = tuple(f"{ROOT}.{key}" for key in ("slots", "on_error", "resume", "dry_run"))
 """Keys that say how this command runs its jobs, and nothing of any job."""
@@ -130,8 +131,9 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     """Compose every job of a command line: one, or all of a sweep.
 
     A sweep is expanded as Hydra's basic sweeper does, `hydra.sweeper.params`
-    included. Another sweeper decides on its values later: then the one job here
-    is the config without them.
+    included. A search decides on its values later: then the jobs here have each
+    word and each kind of number of its space once, and with another project's
+    sweeper the one job here is the config without them.
 
     Raises:
         ConfigError: listing what is wrong with any job, each with its cure.
@@ -149,11 +151,9 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     except HydraException as error:
         raise ConfigError(f"The sweep cannot be expanded: {error}") from None
     if split is None:
-        parsed = composer.parse(task_overrides)
-        fixed = [o.input_line or "" for o in parsed if not o.is_sweep_override()]
-        split = [fixed]
+        split = _of_search(composer, base, task_overrides)
 
-    split = [[text for text in words if key_of(text) not in OF_THE_COMMAND] for words in split]
+    split = [of_jobs(words) for words in split]
     run_names.leave_out(common(split))
     problems: dict[str, str] = {}  # a mistake that several jobs share is told once
     jobs = []
@@ -164,6 +164,18 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
             problems.setdefault(problem, f"job {number} ({' '.join(overrides)}): {problem}")
     refuse(list(problems.values()))
     return jobs
+
+
+def of_jobs(words: list[str]) -> list[str]:
+    """The overrides that say something of jobs, and not only how this command runs them."""
+    return [text for text in words if key_of(text) not in OF_THE_COMMAND]
+
+
+def _of_search(composer: Composer, base: DictConfig, words: list[str]) -> list[list[str]]:
+    if is_own_search(base):
+        return read_space(composer, base.hydra.sweeper.get("params") or {}, words).probes()
+    parsed = composer.parse(words)
+    return [[o.input_line or "" for o in parsed if not o.is_sweep_override()]]
 
 
 def compose_job(command_line: CommandLine, overrides: list[str], number: int) -> Job:

@@ -30,6 +30,7 @@ from hydra.core.plugins import Plugins
 from hydra.core.utils import JobRuntime, run_job, setup_globals
 from hydra.errors import HydraException, InstantiationException, OverrideParseException
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
@@ -46,6 +47,7 @@ __all__ = [
     "current_folder",
     "enter_job",
     "instantiate",
+    "is_own_search",
     "is_search",
     "place_job",
     "register_resolver",
@@ -59,6 +61,7 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 VERSION_BASE = "1.3"
 BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
+OWN_SWEEPER = "hydra_plugins.shardlab.Search"
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -77,13 +80,15 @@ def run(task: Callable[[DictConfig], Any], argv: list[str]) -> None:
     hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name="config")(task)()
 
 
-def run_sweep(launcher: type[Launcher], argv: list[str]) -> None:
+def run_sweep(launcher: type[Launcher], search: type[Sweeper], argv: list[str]) -> None:
     """Enter Hydra for a sweep, whose sweeper hands its jobs to a launcher of this project's.
 
-    Hydra takes plugins from its own packages only, so this one goes by the name of its default.
+    Hydra takes plugins from its own packages only, so the launcher goes by the name of its
+    default, and the sweeper of a search by one in the package of plugins, which need not exist.
     """
     known = Plugins.instance().class_name_to_class
     known[BASIC_LAUNCHER] = launcher
+    known[OWN_SWEEPER] = search
     # It would compose each job once more, for a check that has been made.
     setattr(known[BASIC_SWEEPER], "validate_batch_is_legal", lambda sweeper, batch: None)  # noqa: B010
     run(_no_task, argv)
@@ -120,6 +125,11 @@ def enter_job(context: HydraContext, config: DictConfig, task: Callable[[DictCon
 def is_search(config: DictConfig) -> bool:
     """Whether the sweeper decides on its jobs while it runs."""
     return bool(config.hydra.sweeper.get("_target_") != BASIC_SWEEPER)
+
+
+def is_own_search(config: DictConfig) -> bool:
+    """Whether that sweeper is this project's."""
+    return bool(config.hydra.sweeper.get("_target_") == OWN_SWEEPER)
 
 
 def current_folder() -> Path:

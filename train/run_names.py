@@ -26,7 +26,7 @@ _left_out: set[str] = set()
 
 def register() -> None:
     """Make `${run_name:...}` known to configs: call before Hydra composes. May be called again."""
-    register_resolver("run_name", lambda overrides: short_name(_telling(as_written(overrides))))
+    register_resolver("run_name", lambda overrides: short_name(telling(as_written(overrides))))
 
 
 def leave_out(overrides: set[str]) -> None:
@@ -35,7 +35,8 @@ def leave_out(overrides: set[str]) -> None:
     _left_out.update(overrides)
 
 
-def _telling(overrides: Sequence[str]) -> list[str]:
+def telling(overrides: Sequence[str]) -> list[str]:
+    """The overrides that a job's name has to say."""
     return [text for text in overrides if text not in _left_out]
 
 

@@ -1,4 +1,4 @@
-"""What is to become of each job of a sweep: run, gone on with, or done already."""
+"""What is to become of each job of a sweep: run, gone on with, done already or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from train.config_hash import config_hash
 from train.newest import newest
 from train.sweep.journal import Entry, Journal
 
-Fate = Literal["run", "go on", "done"]
+Fate = Literal["run", "go on", "done", "refused"]
 
 
 @dataclass(frozen=True)

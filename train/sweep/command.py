@@ -11,11 +11,13 @@ from train.command_line import CommandLine, Job, parse
 from train.merge import key_of
 from train.problems import refuse
 from train.sweep import tell
-from train.sweep.cells import plan
+from train.sweep.cells import Cell, plan
+from train.sweep.decided import decided_before
 from train.sweep.journal import Journal, read_journal, sweep_folder
 from train.sweep.launcher import LocalLauncher
-from train.sweep.options import ROOT, check_options, options_of
+from train.sweep.options import ROOT, SweepOptions, check_options, options_of
 from train.sweep.present import Sweep, enter
+from train.sweep.search import Search
 from train.sweep.share import shares
 
 
@@ -44,45 +46,56 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
     """The sweep of a command, planned; nothing is written.
 
     Raises:
-        ConfigError: when it cannot be.
+        ConfigError: when it cannot be, as when the machine has no room for its slots.
     """
     if ROOT in line.base:
         refuse(check_options(line.base[ROOT]))
     options = options_of(line.base)
-    search = hydra_api.is_search(line.base)
+    if options.slots > 1:
+        shares(options.slots, jobs)
     if options.resume is None:
-        folder = line.composer.sweep_dir(line.base).absolute()
-        journal = Journal(folder, line.argv, [])
-        if (folder / "sweep.json").exists():
-            raise ConfigError(
-                f"hydra.sweep.dir={folder} holds a sweep already. Go on with it by "
-                f"sweep.resume={folder}, or take another folder."
-            )
+        journal = _begun(line)
     else:
         journal = read_journal(sweep_folder(options.resume).absolute())
-        if search:
-            raise ConfigError(
-                f"sweep.resume={options.resume}: a search decides on its jobs by what came "
-                "before. Give the sweeper a study that it keeps (hydra.sweeper.storage=...)."
-            )
-    options = replace(options, resume=None)
-    return Sweep(line, options, journal, [] if search else plan(jobs, journal), search)
+    search = hydra_api.is_search(line.base)
+    cells = _earlier(line, journal, options) if search else plan(jobs, journal)
+    return Sweep(line, replace(options, resume=None), journal, cells, search)
+
+
+def _begun(line: CommandLine) -> Journal:
+    folder = line.composer.sweep_dir(line.base).absolute()
+    if (folder / "sweep.json").exists():
+        raise ConfigError(
+            f"hydra.sweep.dir={folder} holds a sweep already. Go on with it by "
+            f"sweep.resume={folder}, or take another folder."
+        )
+    return Journal(folder, line.argv, [])
+
+
+def _earlier(line: CommandLine, journal: Journal, options: SweepOptions) -> list[Cell]:
+    """The jobs that a search has decided on so far."""
+    if hydra_api.is_own_search(line.base):
+        return decided_before(line, journal, options)
+    if options.resume is None:
+        return []
+    raise ConfigError(
+        f"sweep.resume={options.resume}: this sweeper decides on its jobs by what came before, "
+        "and that is not kept. hydra/sweeper=search keeps it."
+    )
 
 
 def run(sweep: Sweep) -> int:
     """Run the sweep; its exit code.
 
     Raises:
-        ConfigError: when another command runs it, or the machine has no room for its slots.
+        ConfigError: when another command runs it.
     """
-    if sweep.options.slots > 1:
-        shares(sweep.options.slots, [cell.job for cell in sweep.cells])
     sweep.folder.mkdir(parents=True, exist_ok=True)
     lock.take(sweep.folder)
     enter(sweep)
     sweep.journal.write()
     print(tell.plan(sweep), flush=True)
-    hydra_api.run_sweep(LocalLauncher, [*sweep.line.argv, _in(sweep.folder)])
+    hydra_api.run_sweep(LocalLauncher, Search, [*sweep.line.argv, _in(sweep.folder)])
     return tell.end(sweep)
 
 

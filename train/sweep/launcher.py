@@ -12,9 +12,9 @@ from omegaconf import DictConfig
 
 from components.cluster.preemption import PREEMPTED
 from train import hydra_api
-from train.command_line import compose_job
 from train.sweep import job, slots, tell
-from train.sweep.cells import Cell, new_cell
+from train.sweep.cells import Cell
+from train.sweep.decided import decided
 from train.sweep.present import Sweep, present
 
 FAILED = 1
@@ -46,7 +46,9 @@ class LocalLauncher(Launcher):
             self._cell(sweep, initial_job_idx + offset, list(overrides))
             for offset, overrides in enumerate(job_overrides)
         ]
-        waiting = [cell for cell in cells if cell.fate != "done"]
+        # A search may come back to a point: its job runs once.
+        ready = {cell.folder: cell for cell in cells if cell.fate in ("run", "go on")}
+        waiting = [cell for folder, cell in ready.items() if folder not in sweep.begun]
         code = slots.run(sweep, waiting, self._prepare)
         if code == PREEMPTED or sweep.notice.asked:
             tell.end(sweep)
@@ -57,9 +59,12 @@ class LocalLauncher(Launcher):
         return [self._result(sweep, cell) for cell in cells]
 
     def _cell(self, sweep: Sweep, number: int, overrides: list[str]) -> Cell:
-        if number < len(sweep.cells):
+        if not sweep.search:
             return sweep.cells[number]
-        cell = new_cell(compose_job(sweep.line, overrides, number), number, sweep.journal)
+        for known in sweep.cells:
+            if known.job.overrides == overrides:
+                return known
+        cell = decided(sweep.line, sweep.journal, overrides, len(sweep.cells))
         sweep.cells.append(cell)
         sweep.journal.write()
         return cell

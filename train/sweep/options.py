@@ -17,6 +17,8 @@ ROOT = "sweep"
 LOSS = "val/loss"
 """The objective where none is named."""
 
+Direction = Literal["minimize", "maximize"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
@@ -36,7 +38,7 @@ class SweepOptions:
     resume: str | None = None
     dry_run: bool = False
     objective: str | None = None
-    direction: Literal["minimize", "maximize"] = "minimize"
+    direction: Direction = "minimize"
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(SweepOptions))

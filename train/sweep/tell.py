@@ -9,6 +9,7 @@ from components.errors import ConfigError
 from train import resume, status
 from train.command_line import common
 from train.sweep import job
+from train.sweep.best import write_best
 from train.sweep.cells import Cell, Fate
 from train.sweep.present import Sweep, present
 
@@ -21,6 +22,8 @@ def end(sweep: Sweep) -> int:
     bad = [(cell, state) for cell, state in states if state.get("status") != "completed"]
     if sweep.begun or not bad:
         _compare(sweep)
+    if sweep.search:
+        print(write_best(sweep, names_of([cell.job.overrides for cell in sweep.cells])), flush=True)
     out = sys.stderr
     print(f"\n{len(states) - len(bad)} of {len(states)} jobs completed: {sweep.folder}", file=out)
     for cell, state in bad:
@@ -62,8 +65,9 @@ def plan(sweep: Sweep) -> str:
     """One line for what is to become of the jobs."""
     fates = Counter(cell.fate for cell in sweep.cells)
     told = ", ".join(f"{fates[fate]} {text}" for fate, text in PLANNED.items() if fates[fate])
-    jobs = "a search, whose jobs follow from each other" if sweep.search else told
-    return f"sweep       {jobs}\nfolder      {sweep.folder}"
+    if sweep.search:
+        told = ", ".join(filter(None, [told, "a search: further jobs follow from what these give"]))
+    return f"sweep       {told}\nfolder      {sweep.folder}"
 
 
 def dry_run(sweep: Sweep) -> None:
@@ -83,7 +87,7 @@ def names_of(jobs: list[list[str]]) -> list[str]:
 
 
 def _fate(cell: Cell) -> str:
-    if cell.fate == "done":
+    if cell.fate in ("done", "refused"):
         return cell.words
     from train.preflight import preflight
 

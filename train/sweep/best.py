@@ -1,0 +1,58 @@
+"""best.json: the job of a search whose objective is the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from train.files import write_json
+from train.sweep import job
+from train.sweep.cells import Cell
+from train.sweep.options import LOSS, SweepOptions
+from train.sweep.present import Sweep
+
+FILE = "best.json"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best job so far.
+
+    Attributes:
+        value: its objective.
+    """
+
+    cell: Cell
+    value: float
+
+
+def best(cells: list[Cell], options: SweepOptions) -> Best | None:
+    """The job with the best objective; None when no job has one."""
+    values = ((cell, job.objective(cell.folder, options.objective)) for cell in cells)
+    found = [Best(cell, value) for cell, value in values if value is not None]
+    choose = min if options.direction == "minimize" else max
+    return choose(found, key=lambda one: one.value, default=None)
+
+
+def write_best(sweep: Sweep, own: list[str]) -> str:
+    """Write it down; in words what it is.
+
+    Args:
+        own: for each cell the overrides that not all of them share.
+    """
+    found, options = best(sweep.cells, sweep.options), sweep.options
+    if found is None:
+        return f"best: none, no job came to a {options.objective or LOSS}"
+    write_json(
+        sweep.folder / FILE,
+        {
+            "objective": options.objective or LOSS,
+            "direction": options.direction,
+            "value": found.value,
+            "job": found.cell.number,
+            "folder": found.cell.folder.name,
+            "overrides": found.cell.job.overrides,
+            "jobs": len(sweep.cells),
+        },
+    )
+    words = own[found.cell.number]
+    return f"best: job {found.cell.number} {options.objective or LOSS} {found.value:.4g}: {words}"
