@@ -103,6 +103,7 @@ class Faulty(MLP):
         BUILT.append(self)
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         log.info("process %d, model %d of it, %d bytes", os.getpid(), len(BUILT), resident)
+        log.info("on cores %s", sorted(os.sched_getaffinity(0)))
         self.ballast = torch.ones(ballast_mb * 250_000)
         self.fault: Fault = fault
         self.on_rank = on_rank
