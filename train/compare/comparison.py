@@ -27,12 +27,16 @@ WISHES: tuple[dict[str, str], ...] = (
 """What a reference is to be, the first that some row is."""
 
 
+TOLD = 3
+"""Keys that a heading names; with more it counts them."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Rows in the order of their first runs.
 
     Attributes:
-        title: for a heading.
+        title: whose runs they are, as a folder.
         folders: of all runs.
         rows: one for each set of runs that are equal but for their seed.
         reference: the row that differences and speed-ups are to; None if none completed.
@@ -48,6 +52,14 @@ class Comparison:
     reference: Row | None
     varied: list[str]
     differences: dict[str, list[Any]]
+
+    @property
+    def subject(self) -> str:
+        """What is compared, for a heading: the keys that vary, as `parallel × precision`."""
+        keys = [key.rpartition(".")[2] for key in self.varied]
+        if len(keys) > TOLD:
+            keys = [*keys[:TOLD], f"{len(keys) - TOLD} more"]
+        return " × ".join(keys) or f"{len(self.folders)} run{'s' if len(self.folders) > 1 else ''}"
 
 
 def compare(results: Sequence[Result], reference: str | None = None, title: str = "") -> Comparison:

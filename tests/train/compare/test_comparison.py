@@ -304,3 +304,13 @@ def test_what_is_no_fair_comparison_of_losses_is_noted(
 ) -> None:
     found = _compare(tmp_path, [SINGLE, other])
     assert [row.note for row in found.rows] == ["", note]
+
+
+def test_the_subject_is_what_varies(tmp_path: Path) -> None:
+    cells = [("ddp", 0), ("ddp", 1), ("fsdp", 0)]
+    runs = [
+        read_run(write_run(tmp_path / str(number), parallel=parallel, seed=seed))
+        for number, (parallel, seed) in enumerate(cells)
+    ]
+    assert {*compare(runs).subject.split(" × ")} == {"parallel", "seed"}
+    assert compare(runs[:1]).subject == "1 run"

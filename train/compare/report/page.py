@@ -64,7 +64,7 @@ def page(comparison: Comparison, start: Path) -> str:
         template,
         {
             **parts,
-            "title": escape(comparison.title or "Comparison"),
+            "title": escape(comparison.subject),
             "meta": _meta(comparison),
             "findings": "".join(map(_tile, findings(comparison))),
             "links": "".join(
@@ -94,6 +94,8 @@ def _meta(comparison: Comparison) -> str:
     facts = [escape(datetime.now(UTC).strftime("%-d %B %Y, %H:%M UTC")), runs]
     if comparison.reference is not None:
         facts.append(f"reference <b>{escape(comparison.reference.label)}</b>")
+    if comparison.title:
+        facts.append(f"<code>{escape(comparison.title)}</code>")
     badges = [badge(word, f"{count} {word}") for word, count in counted(r.status for r in results)]
     return " · ".join(facts) + " " + "".join(badges)
 
