@@ -27,7 +27,7 @@ class Scale:
     def with_unit(self, value: float | None) -> str:
         """`value` with its unit."""
         text = self.text(value)
-        gap = "" if self.unit == "×" else " "  # noqa: RUF001
+        gap = "" if self.unit == "×" else " "
         return f"{text}{gap}{self.unit}" if self.unit and value is not None else text
 
     def spread_text(self, spread: float) -> str:
@@ -80,7 +80,7 @@ LOSS = Scale("", 1, loss)
 SIGNED = Scale("", 1, signed)
 SMALL = Scale("", 1, small)
 WHOLE = Scale("", 1, whole)
-TIMES = Scale("×", 1, lambda value: significant(value, 3))  # noqa: RUF001
+TIMES = Scale("×", 1, lambda value: significant(value, 3))
 PERCENT = Scale("%", 0.01, lambda value: significant(value, 2) if value >= 1e-9 else "0")
 SECONDS = Scale("s", 1, lambda value: significant(value, 3))
 

@@ -14,7 +14,7 @@ def by_caption(folder: Path) -> dict[str, Finding]:
 def test_what_the_mixed_sweep_shows(tmp_path: Path) -> None:
     found = by_caption(sweeps.mixed(tmp_path))
     assert found["Fastest"].headline == "fsdp bf16"
-    assert found["Fastest"].sentence == "1,000 samples/s, 10.0× the reference's"  # noqa: RUF001
+    assert found["Fastest"].sentence == "1,000 samples/s, 10.0× the reference's"
     assert found["Smallest memory"].headline == "zero3 fp32"
     assert found["Smallest memory"].sentence.endswith(", 25 % of the reference's")
     assert found["Largest loss difference"].headline == "+0.2500"
