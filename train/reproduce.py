@@ -35,7 +35,7 @@ and the run's own words start it again there, on as many ranks and threads, in a
 checkout and index stay as they are, and the worktree is gone afterwards.
 
 On the CPU, and on a GPU with deterministic=true, the same versions on the same processor give the
-same bits; otherwise a relative difference of 0.001 passes, 0.02 where it computes in half types.
+same bits; otherwise a relative difference passes, of 0.001 in fp32 and 0.02 in half types.
 
 examples:
   python -m train.reproduce outputs/<date>/<run>

@@ -17,9 +17,15 @@ CLOCK = (
 )
 """Times and rates, which no two runs have in common."""
 
-TOLERANCE = {"float32": 1e-3}
+TOLERANCE = 1e-3
 HALF_TOLERANCE = 2e-2
-"""Largest relative difference by compute type, where the same bits are not to be expected."""
+HALF_GRAD_NORM_TOLERANCE = 0.5
+"""Relative differences that pass where the same bits are not to be expected: of a run that computes
+in fp32; in half types; and there of a gradient norm, a single step's reading.
+
+About ten times what another order of summation (another strategy) gave a small GPT in 30 steps, but
+for the last, which came to 0.4; fp32 stayed below 1e-5 and has room for longer runs.
+"""
 
 Steps = Mapping[int, Mapping[str, Any]]
 
@@ -88,6 +94,8 @@ def _relative(one: float | None, other: float | None) -> float:
     return abs(one - other) / max(abs(one), abs(other))
 
 
-def tolerance(provenance: Mapping[str, Any]) -> float:
-    """The relative difference that passes, by the type in which the run computed."""
-    return TOLERANCE.get(provenance.get("dtypes", {}).get("compute", ""), HALF_TOLERANCE)
+def tolerance(compute: str | None, metric: str) -> float:
+    """The relative difference of a metric that passes, by the type in which the run computed."""
+    if compute == "float32":
+        return TOLERANCE
+    return HALF_GRAD_NORM_TOLERANCE if metric == "train/grad_norm" else HALF_TOLERANCE

@@ -31,7 +31,7 @@ class Verdict:
         compared: steps on record that were compared.
         until: the step up to which, where the original was cut short.
         loose: why bits may differ; None when they may not.
-        tolerance: the relative difference that passes then.
+        compute: the type in which the original computed; None if it is not known.
     """
 
     config: list[Change]
@@ -40,17 +40,16 @@ class Verdict:
     compared: int
     until: int | None
     loose: str | None
-    tolerance: float
+    compute: str | None
 
-    @property
-    def allowed(self) -> float:
-        """The relative difference that passes."""
-        return 0.0 if self.loose is None else self.tolerance
+    def allowed(self, metric: str) -> float:
+        """The relative difference of a metric that passes."""
+        return 0.0 if self.loose is None else tolerance(self.compute, metric)
 
     @property
     def equal(self) -> bool:
         """Whether all of it is."""
-        within = all(spread.relative <= self.allowed for spread in self.metrics)
+        within = all(spread.relative <= self.allowed(spread.name) for spread in self.metrics)
         return not self.config and self.ends is None and within
 
     def lines(self) -> list[str]:
@@ -65,13 +64,14 @@ class Verdict:
             [f"{spread}{self._verdict(spread)}" for spread in self.metrics],
         )
         if self.metrics:
-            reason = "the same bits are expected" if self.loose is None else self.loose
-            allowed = "none" if self.loose is None else f"{self.allowed:g} relative"
-            told.append(f"            allowed: {allowed} ({reason})")
+            reason = "are expected" if self.loose is None else f"are not expected: {self.loose}"
+            told.append(f"{'':<12}the same bits {reason}")
         return told
 
     def _verdict(self, spread: Spread) -> str:
-        return "" if spread.relative > self.allowed else ", within what is allowed"
+        allowed = self.allowed(spread.name)
+        within = "within" if spread.relative <= allowed else "beyond"
+        return "" if self.loose is None else f", {within} the {allowed:g} that pass"
 
     def as_json(self) -> dict[str, Any]:
         """For reproduction.json."""
@@ -82,8 +82,9 @@ class Verdict:
             "steps_compared": self.compared,
             "until": self.until,
             "bits_may_differ": self.loose,
-            "tolerance": self.allowed,
-            "metrics": [asdict(spread) for spread in self.metrics],
+            "metrics": [
+                {**asdict(spread), "allowed": self.allowed(spread.name)} for spread in self.metrics
+            ],
         }
 
 
@@ -111,7 +112,7 @@ def judge(folder: Path, again: Path, pinned: Collection[str], around: list[Diffe
         compared=len(then),
         until=until,
         loose=bits_expected(provenance, read_json(again / "provenance.json"), around),
-        tolerance=tolerance(provenance),
+        compute=provenance.get("dtypes", {}).get("compute"),
     )
 
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from components.errors import ConfigError
-from tests.runs import TESTS, Run, find_runs, run_train
+from tests.runs import TESTS, Run, run_train
 from tests.train.test_code_state import git
 from train.reproduce import free_folder, reproduce
 
@@ -167,20 +167,33 @@ def test_the_report(once: Once) -> None:
     assert (report["config"], report["metrics"], report["ends"]) == ([], [], None)
 
 
-def test_a_failed_job_of_a_sweep_fails_alike(once: Once) -> None:
-    """Nothing is written into the sweep's folder."""
-    (once.repository / "scaled.py").write_text(MODULE.replace("SCALE", "2.0"))
-    known = {run.folder for run in find_runs(once.repository)}
-    words = (*WORDS, "+model.fails=true", "cluster.nproc_per_node=1")
-    assert run_train(once.repository, "-m", *words, "seed=5").code == 1
-    (job,) = [run for run in find_runs(once.repository) if run.folder not in known]
+def test_a_failed_job_of_a_sweep_in_a_users_repository_fails_alike(once: Once) -> None:
+    """The project and the user's module come each from its repository; the sweep stays as it is."""
+    user = once.repository.with_name("user")
+    user.mkdir()
+    git(user, "init", "-q")
+    (user / ".gitignore").write_text("__pycache__/\noutputs/\n")
+    (user / "scaled.py").write_text("no python")
+    git(user, "add", "-A")
+    git(user, "commit", "-qm", "first")
+    (user / "scaled.py").write_text(MODULE.replace("SCALE", "7.0"))
+    words = (*WORDS, "+model.fails=true", "cluster.nproc_per_node=1", "seed=5")
+    done = run_train(user, "-m", *words, env={"PYTHONPATH": str(once.repository)})
+    assert done.code == 1
+    job, sweep = done.run, done.run.folder.parent
     assert job.status["error"]["kind"] == "error"
-    again = finished(once.repository, str(job.folder))
+
+    (user / "scaled.py").unlink()
+    before = sorted(sweep.iterdir()), git(user, "status", "--porcelain"), state(once.repository)
+    again = finished(user, str(job.folder))
     assert again.returncode == 0, again.stdout + again.stderr
-    sweep = job.folder.parent
+    after = sorted(sweep.iterdir()), git(user, "status", "--porcelain"), state(once.repository)
+    assert after == before
+    assert git(user, "worktree", "list").count("\n") == 0
     reproduced = Run(sweep.with_name(f"{sweep.name}_{job.folder.name}_reproduced"))
     assert reproduced.status["error"]["cause"] == "RuntimeError: as asked"
-    assert [path for path in sweep.iterdir() if path.is_dir()] == [job.folder]
+    assert "the number is 7.0" in reproduced.log()
+    assert reproduced.column("train/loss") == job.column("train/loss") != []
 
 
 def copied(once: Once, tmp_path: Path) -> Path:

@@ -89,8 +89,9 @@ def test_one_bit_is_too_much_where_bits_are_expected(tmp_path: Path) -> None:
     newer = [("package torch", "2.12.0", "2.13.0")]
     loose = judge(one, other, (), newer)
     assert loose.equal
-    assert "within what is allowed" in loose.lines()[2]
+    assert loose.lines()[2].endswith(", within the 0.001 that pass")
     assert "package torch: 2.12.0 -> 2.13.0" in loose.lines()[3]
+    assert verdict.lines()[3] == "            the same bits are expected"
     far = write_run(tmp_path / "c", RECORD[0], {"step": 2, "loss": 2.0 * 0.9989}, RECORD[2])
     assert not judge(one, far, (), newer).equal
 
@@ -101,6 +102,9 @@ def test_half_types_may_differ_more(tmp_path: Path) -> None:
     other = write_run(tmp_path / "b", RECORD[0], {"step": 2, "loss": 1.97}, RECORD[2], **half)
     newer = [("processor", "one", "another")]
     assert judge(one, other, (), newer).equal  # 0.015 of 2
+    norm = write_run(tmp_path / "c", {"step": 1, "train/grad_norm": 1.0}, **half)
+    noisy = write_run(tmp_path / "d", {"step": 1, "train/grad_norm": 1.6}, **half)
+    assert judge(norm, noisy, (), newer).equal
     assert not judge(one, other, (), []).equal
 
 
