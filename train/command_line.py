@@ -151,10 +151,12 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     except HydraException as error:
         raise ConfigError(f"The sweep cannot be expanded: {error}") from None
     if split is None:
-        split = _of_search(composer, base, task_overrides)
+        split, shared = _of_search(composer, base, of_jobs(task_overrides))
+    else:
+        split = [of_jobs(words) for words in split]
+        shared = common(split)
 
-    split = [of_jobs(words) for words in split]
-    run_names.leave_out(common(split))
+    run_names.leave_out(shared)
     problems: dict[str, str] = {}  # a mistake that several jobs share is told once
     jobs = []
     for number, overrides in enumerate(split):
@@ -171,11 +173,15 @@ def of_jobs(words: list[str]) -> list[str]:
     return [text for text in words if key_of(text) not in OF_THE_COMMAND]
 
 
-def _of_search(composer: Composer, base: DictConfig, words: list[str]) -> list[list[str]]:
+def _of_search(
+    composer: Composer, base: DictConfig, words: list[str]
+) -> tuple[list[list[str]], set[str]]:
+    """Jobs that stand for those of a search, and the overrides that all its jobs share."""
     if is_own_search(base):
-        return read_space(composer, base.hydra.sweeper.get("params") or {}, words).probes()
+        space = read_space(composer, base.hydra.sweeper.get("params") or {}, words)
+        return space.probes(), set(space.fixed)
     parsed = composer.parse(words)
-    return [[o.input_line or "" for o in parsed if not o.is_sweep_override()]]
+    return [[o.input_line or "" for o in parsed if not o.is_sweep_override()]], set()
 
 
 def compose_job(command_line: CommandLine, overrides: list[str], number: int) -> Job:

@@ -15,23 +15,26 @@ from train.hydra_api import CONF
 from train.merge import key_of, merged
 
 AUTO = "auto"
+GO_ON = ("resume", "sweep.resume")
+"""Keys that name what a command goes on with."""
 
 
 def read(argv: list[str]) -> CommandLine:
-    """The command line; words that only the config of a resumed run has a place for included.
+    """The command line; words that only the config of what is gone on with has a place for included.
 
     Raises:
-        ConfigError: as from `parse`, unless a run that is resumed has still to be asked.
+        ConfigError: as from `parse`, unless a run or a sweep that is resumed has still to be asked.
     """
     try:
         return parse(argv)
     except ConfigError:
-        asked = [text for text in argv if _is_override(text) and key_of(text) == "resume"]
+        asked = [text for text in argv if _is_override(text) and key_of(text) in GO_ON]
         rest = [text for text in argv if _is_override(text) and text not in asked]
         if not asked:
             raise
         bare = parse([text for text in argv if text not in rest])
-        if bare.base.get("resume") in (None, AUTO):
+        named = [OmegaConf.select(bare.base, key) for key in GO_ON]
+        if all(name in (None, AUTO) for name in named):
             raise
         return replace(bare, overrides=[*bare.overrides, *rest], argv=[*bare.argv, *rest])
 
