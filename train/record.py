@@ -32,6 +32,7 @@ from train.loop import Loop
 from train.meter import Meter, Scale
 from train.nearest import hint
 from train.observe import ComputeProbe, effective_dtypes, peak_memory
+from train.run_title import sweep_of, title
 from train.saved import Saved
 from train.summary import Summary
 from train.sweep.options import options_of
@@ -108,16 +109,15 @@ class Recorder:
             raise
 
     def _info(self) -> RunInfo:
-        in_sweep = (self.folder.parent / "multirun.yaml").exists()
         config = OmegaConf.to_container(self.config, resolve=True)
         assert isinstance(config, dict)
         return RunInfo(
             folder=self.folder,
             run_id=self._provenance["run"]["id"],
-            name=self.folder.name,
+            name=title(self.folder),
             config={str(key): value for key, value in config.items()},
             cell=self._provenance.get("cell", {}),
-            group=self.folder.parent.name if in_sweep else None,
+            group=sweep_of(self.folder),
             steps=self.config.steps,
         )
 

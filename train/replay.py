@@ -18,6 +18,8 @@ from components.logger.base import RunInfo
 from components.logger.wandb import Mode, WandbLogger
 from train import records, status
 from train.files import read_json
+from train.run_title import sweep_of, title
+from train.wandb_node import wandb_options
 
 PLACE = "replay"
 """Beside the segments of the attempts, so that `wandb sync` of one place sends one of the two."""
@@ -67,7 +69,8 @@ def replay(
     """
     steps = by_step(folder)
     config = _config(folder)
-    own = _own_logger(config)
+    keys = ("project", "entity", "group", "tags")
+    own = {key: value for key, value in wandb_options(config).items() if key in keys}
     own |= {key: value for key, value in (("project", project), ("entity", entity)) if value}
     sink = WandbLogger(mode=mode, finish_timeout_s=FINISH_S, **own)
     info = _info(folder, config)
@@ -121,18 +124,6 @@ def _config(folder: Path) -> DictConfig:
     return loaded
 
 
-def _own_logger(config: DictConfig) -> dict[str, Any]:
-    """Where the run's own W&B logger, if it has one, puts its runs."""
-    name = f"{WandbLogger.__module__}.{WandbLogger.__qualname__}"
-    for node in (config.get("logger") or {}).values():
-        if node is not None and node.get("_target_") == name:
-            keys = ("project", "entity", "group", "tags")
-            plain = OmegaConf.to_container(node, resolve=True)
-            assert isinstance(plain, dict)
-            return {key: plain[key] for key in keys if key in plain}
-    return {}
-
-
 def _info(folder: Path, config: DictConfig) -> RunInfo:
     provenance = read_json(folder / "provenance.json")
     if "cell" not in provenance:
@@ -140,14 +131,13 @@ def _info(folder: Path, config: DictConfig) -> RunInfo:
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
     original = provenance.get("run", {}).get("id")
-    in_sweep = (folder.absolute().parent / "multirun.yaml").exists()
     return RunInfo(
         folder=folder / PLACE,
         run_id=uuid4().hex[:12],
-        name=folder.absolute().name,
+        name=title(folder),
         config={**{str(key): value for key, value in plain.items()}, "replay_of": original},
         cell=provenance["cell"],
-        group=folder.absolute().parent.name if in_sweep else None,
+        group=sweep_of(folder),
         steps=int(config.steps),
     )
 

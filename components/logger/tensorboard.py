@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from components.errors import ConfigError
 from components.logger.base import Logger, RunInfo
 from components.logger.jsonl import plain
+from components.logger.secrets import without_secrets
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -40,7 +41,9 @@ class TensorBoardLogger(Logger):
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(str(info.folder / self.folder), flush_secs=self.flush_s)
-        self._writer.add_text("config", f"```json\n{json.dumps(info.config, indent=2)}\n```")
+        self._writer.add_text(
+            "config", f"```json\n{json.dumps(without_secrets(info.config), indent=2)}\n```"
+        )
 
     def log(self, record: dict[str, Any]) -> None:
         if self._writer is None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from components.errors import ConfigError
 from components.logger.base import Logger, RunInfo
 from components.logger.jsonl import plain
+from components.logger.secrets import without_secrets
 
 if TYPE_CHECKING:
     from wandb import Run
@@ -185,8 +186,7 @@ class WandbLogger(Logger):
             run.define_metric("*", step_metric="step")
             while not isinstance(item := self._queue.get(), _Finish):
                 run.log(item)
-            run.summary.update({**plain(item.summary), "status": item.status})
-            run.finish(exit_code=EXIT_CODES.get(item.status, 1))
+            self._end(run, item.status, item.summary)
         except Exception as error:
             self._error = error
         finally:
@@ -195,6 +195,21 @@ class WandbLogger(Logger):
             # SystemExit: how teardown tells that the service had been killed.
             with contextlib.suppress(Exception, SystemExit):
                 wandb.teardown()
+
+    def _about(self, info: RunInfo) -> dict[str, Any]:
+        """What tells the run from others of its group."""
+        cell = info.cell
+        return {
+            "job_type": f"{cell['parallel']}-{cell['precision']}",
+            "tags": [*self.tags, *(str(cell[key]) for key in ("precision", "parallel", "cluster"))],
+            "config": {**without_secrets(info.config), "cell": cell},
+        }
+
+    def _end(self, run: Run, status: str, summary: dict[str, Any]) -> None:
+        """End the W&B run."""
+        code = EXIT_CODES.get(status, 1)
+        run.summary.update({**plain(summary), "status": status, "exit_code": code})
+        run.finish(exit_code=code)
 
     def _init(self, info: RunInfo) -> Run:
         """Begin the W&B run; offline where online cannot be."""
@@ -228,8 +243,8 @@ class WandbLogger(Logger):
             wandb.setup(settings=wandb.Settings(silent=True))
         finally:
             _launched.set()
-        cell = info.cell
         return wandb.init(
+            **self._about(info),
             mode=mode,
             project=self.project,
             entity=self.entity,
@@ -237,9 +252,6 @@ class WandbLogger(Logger):
             id=info.run_id,
             name=info.name,
             group=self.group or info.group,
-            job_type=f"{cell['parallel']}-{cell['precision']}",
-            tags=[*self.tags, *(str(cell[key]) for key in ("precision", "parallel", "cluster"))],
-            config={**info.config, "cell": cell},
             resume="allow" if mode == "online" else None,
             reinit="finish_previous",
             settings=wandb.Settings(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from components.errors import ConfigError
 from train.compare.find import runs_in
@@ -39,11 +40,13 @@ class Journal:
         folder: the sweep's.
         words: flags and overrides of the command that began it.
         entries: its jobs, in the order in which they were first planned.
+        report_id: of the W&B run with the sweep's report.
     """
 
     folder: Path
     words: list[str]
     entries: list[Entry]
+    report_id: str = field(default_factory=lambda: uuid4().hex[:12])
 
     def find(self, config_hash: str) -> Entry | None:
         """The job with this config."""
@@ -61,7 +64,11 @@ class Journal:
     def write(self) -> None:
         """Write the file in one move."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        content: dict[str, Any] = {"words": self.words, "jobs": [asdict(e) for e in self.entries]}
+        content: dict[str, Any] = {
+            "words": self.words,
+            "report_id": self.report_id,
+            "jobs": [asdict(e) for e in self.entries],
+        }
         write_json(self.folder / FILE, content)
 
 
@@ -77,7 +84,9 @@ def read_journal(folder: Path) -> Journal:
     try:
         content = read_json(path)
         entries = [Entry(**entry) for entry in content["jobs"]]
-        return Journal(folder, [str(word) for word in content["words"]], entries)
+        words = [str(word) for word in content["words"]]
+        kept = content.get("report_id")
+        return Journal(folder, words, entries, *([str(kept)] if kept else []))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} is damaged ({error}): put back a copy of it. Without it each run of the sweep "

@@ -51,7 +51,7 @@ class LocalLauncher(Launcher):
         waiting = [cell for folder, cell in ready.items() if folder not in sweep.begun]
         code = slots.run(sweep, waiting, self._prepare)
         if code == PREEMPTED or sweep.notice.asked:
-            tell.end(sweep)
+            tell.end_at_once(sweep)
             sys.exit(PREEMPTED)
         if code == FAILED and sweep.options.on_error == "stop":
             print("sweep.on_error=stop: no further job is started", file=sys.stderr, flush=True)

@@ -12,11 +12,23 @@ from train.sweep import job
 from train.sweep.best import write_best
 from train.sweep.cells import Cell, Fate
 from train.sweep.present import Sweep, present
+from train.sweep.report_run import send_report
 
 PLANNED: dict[Fate, str] = {"done": "completed already", "go on": "to go on", "run": "to run"}
 
 
+ENDS = {0: "completed", 1: "failed", 2: "refused"}
+
+
 def end(sweep: Sweep) -> int:
+    """Compare the runs, tell how it ended, here and to W&B; the sweep's exit code."""
+    code = end_at_once(sweep)
+    if sweep.begun:
+        send_report(sweep, ENDS[code])
+    return code
+
+
+def end_at_once(sweep: Sweep) -> int:
     """Compare the runs, name the jobs that did not complete; the sweep's exit code."""
     states = [(cell, status.read(cell.folder)) for cell in sweep.cells]
     bad = [(cell, state) for cell, state in states if state.get("status") != "completed"]
@@ -44,7 +56,7 @@ def end_early() -> None:
     """The same where a signal has ended the sweep of this process, if it runs one."""
     sweep = present()
     if sweep is not None:
-        end(sweep)
+        end_at_once(sweep)
 
 
 def _compare(sweep: Sweep) -> None:

@@ -1,0 +1,41 @@
+"""What a run is called where others see it, and the sweep that it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from train.config_tree import as_written
+from train.files import read_json
+from train.run_names import short_name
+
+BARE = ("parallel", "precision")
+"""Keys whose value says enough alone."""
+
+
+def sweep_of(folder: Path) -> str | None:
+    """The name of the sweep whose folder a run's folder is in; None outside a sweep."""
+    parent = folder.absolute().parent
+    return parent.name if (parent / "multirun.yaml").exists() else None
+
+
+def title(folder: Path) -> str:
+    """A run's name for readers.
+
+    In a sweep the overrides that the command did not give for all its jobs, as in `fsdp bf16
+    lr=0.01`; outside one what the folder's name says of the overrides.
+    """
+    path = folder / ".hydra" / "overrides.yaml"
+    if not path.is_file():
+        return folder.absolute().name
+    overrides = as_written(OmegaConf.load(path))
+    if sweep_of(folder) is None:
+        return short_name(overrides)
+    shared = read_json(folder.absolute().parent / "sweep.json").get("words", [])
+    return " ".join(_word(text) for text in overrides if text not in shared) or folder.name
+
+
+def _word(override: str) -> str:
+    key, _, value = override.lstrip("+").partition("=")
+    return value if key in BARE else f"{key.rpartition('.')[2]}={value}"
