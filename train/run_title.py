@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 
 from train.config_tree import as_written
 from train.files import read_json
@@ -29,7 +29,9 @@ def title(folder: Path) -> str:
     path = folder / ".hydra" / "overrides.yaml"
     if not path.is_file():
         return folder.absolute().name
-    overrides = as_written(OmegaConf.load(path))
+    loaded = OmegaConf.load(path)
+    assert isinstance(loaded, ListConfig)
+    overrides = as_written(loaded)
     if sweep_of(folder) is None:
         return short_name(overrides)
     shared = read_json(folder.absolute().parent / "sweep.json").get("words", [])

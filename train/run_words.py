@@ -20,7 +20,7 @@ GO_ON = ("resume", "sweep.resume")
 
 
 def read(argv: list[str]) -> CommandLine:
-    """The command line; words that only the config of what is gone on with has a place for included.
+    """The command line; words that only what is gone on with has a place for included.
 
     Raises:
         ConfigError: as from `parse`, unless a run or a sweep that is resumed has still to be asked.

@@ -32,6 +32,9 @@ def send_report(sweep: Sweep, state: str) -> None:
         sink = WandbReport(files, **{key: options[key] for key in OPTIONS if key in options})
         sink.start(_info(sweep))
         sink.finish(state, {})
+        if any(sweep.folder.glob("wandb/offline-run-*")):
+            runs = f"{sweep.folder}/wandb/offline-run-* {sweep.folder}/*/wandb/offline-run-*"
+            print(f"for W&B:  wandb sync {runs}", flush=True)
     except Exception as error:  # whatever the client throws
         print(
             f"the report is not in W&B ({type(error).__name__}: {error}); it is in {sweep.folder}",
