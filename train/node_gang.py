@@ -10,13 +10,13 @@ import torch.distributed as dist
 from components.cluster.cluster import Cluster
 from components.cluster.gang import Exit, Lost, Overdue, launch, members
 from components.cluster.handshake import Ticket, local_store, node_store, own_address
+from components.cluster.joined import Joined
 from components.cluster.nodes import Nodes
 from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from train import failure, orders
 from train.failure import Failure
 from train.run_plan import Plan
-from train.worker import run_rank
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ def meet(cluster: Cluster) -> Place:
     return Place(node_store(cluster), host, int(text), interface)
 
 
+def _rank(gang: Joined, folder: str, interface: str | None, attempt: int) -> None:
+    """In a rank's process, which has all that training needs; the one that starts it has not."""
+    from train.worker import run_rank
+
+    run_rank(gang, folder, interface, attempt)
+
+
 def run_gang(
     plan: Plan, ticket: Ticket, place: Place, nodes: Nodes, notice: Notice
 ) -> Failure | None:
@@ -65,7 +72,7 @@ def run_gang(
     try:
         exits = launch(
             ranks,
-            run_rank,
+            _rank,
             (ticket.folder, place.interface, ticket.attempt),
             notice,
             cluster.preempt_grace_s,

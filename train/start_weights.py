@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 from torch import nn
 
 from components.checkpoint import folders
-from components.checkpoint.sources import CheckpointSource, FileSource, Fit, Source, fit, load
 from components.checkpoint.weights import FILE
 from components.errors import ConfigError
+
+if TYPE_CHECKING:
+    from components.checkpoint.sources import Source
+
+# Reading tensors off checkpoints takes imports that most runs can start without.
 
 log = logging.getLogger(__name__)
 
@@ -25,22 +30,24 @@ def source_of(key: str, path: Path) -> Source:
     Raises:
         ConfigError: when there are none.
     """
+    from components.checkpoint import sources
+
     if path.suffix == ".safetensors":
         if not path.is_file():
             raise ConfigError(f"{key}={path}: there is no such file.")
-        return FileSource(path)
+        return sources.FileSource(path)
     if not path.is_dir():
         raise ConfigError(
             f"{key}={path}: there is no such folder. Give a run's folder, a checkpoint of it "
             "(checkpoints/step-...), or a .safetensors file."
         )
     if folders.is_checkpoint(path):
-        return CheckpointSource(path)
+        return sources.CheckpointSource(path)
     whole = folders.complete(path)
     if whole:
-        return CheckpointSource(whole[0][0])
+        return sources.CheckpointSource(whole[0][0])
     if (path / FILE).exists():
-        return FileSource(path / FILE)
+        return sources.FileSource(path / FILE)
     raise ConfigError(
         f"{key}={path} holds no complete checkpoint and no {FILE}. Give a run's folder, a "
         "checkpoint of it (checkpoints/step-...), or a .safetensors file."
@@ -58,8 +65,10 @@ def check_init(config: DictConfig, model: nn.Module) -> None:
     """
     if config.init_from is None:
         return
+    from components.checkpoint import sources
+
     source = source_of("init_from", Path(config.init_from))
-    found = fit(source, model)
+    found = sources.fit(source, model)
     if config.init_strict and not found.exact:
         raise ConfigError(
             f"init_from={source.path} does not fit the model: {found}. Choose the model that "
@@ -78,7 +87,9 @@ def check_resumed(checkpoint: Path, model: nn.Module) -> None:
     Raises:
         ConfigError: with what is missing, unexpected, or of another shape.
     """
-    found = fit(CheckpointSource(checkpoint), model)
+    from components.checkpoint import sources
+
+    found = sources.fit(sources.CheckpointSource(checkpoint), model)
     if not found.exact:
         raise ConfigError(
             f"resume={checkpoint} is a checkpoint of another model: {found}. Choose the model "
@@ -92,12 +103,14 @@ def start_weights(config: DictConfig, checkpoint: Path | None, model: nn.Module)
     Args:
         checkpoint: the one that the run goes on from; then `init_from` was its business.
     """
+    from components.checkpoint import sources
+
     if checkpoint is not None:
-        load(CheckpointSource(checkpoint), model)
+        sources.load(sources.CheckpointSource(checkpoint), model)
     elif config.init_from is not None:
         source = source_of("init_from", Path(config.init_from))
-        found: Fit = fit(source, model)
-        number = load(source, model)
+        found = sources.fit(source, model)
+        number = sources.load(source, model)
         log.info("init_from=%s: %d tensors loaded, %s", source.path, number, found)
         left = [*found.missing, *(name for name, _, _ in found.misshapen)]
         if left:

@@ -6,15 +6,18 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from components.checkpoint.saver import Saver
-from components.checkpoint.weights import save_weights
-from components.cluster.control import Control
 from components.errors import ConfigError
 from components.parallel.base import Parallel
+
+if TYPE_CHECKING:
+    from components.checkpoint.saver import Saver
+    from components.cluster.control import Control
+
+# What saves is imported where it is used: the process that only checks the options needs none.
 
 
 class Checkpoint:
@@ -87,6 +90,9 @@ class Checkpoint:
         Raises:
             ConfigError: when some rank does not see the folder that the main rank writes into.
         """
+        from components.checkpoint.saver import Saver
+        from components.cluster.control import Control
+
         if self.enabled:
             refuse_unshared(folder, control)
         own = Control(control.ranks, timeout_s) if self.background else control
@@ -105,6 +111,8 @@ class Checkpoint:
 
     def finish(self, folder: Path, parallel: Parallel, expected: dict[str, torch.Size]) -> None:
         """Save the weights of a finished run. Call on all ranks: sharded ones are gathered."""
+        from components.checkpoint.weights import save_weights
+
         if not self.save_weights:
             return
         weights = parallel.full_weights()

@@ -8,9 +8,7 @@ from typing import TypeVar
 
 from components.cluster.cluster import Cluster
 from components.errors import ConfigError
-from components.parallel.base import Parallel
 from train.command_line import Job
-from train.kinds import build_kind
 
 T = TypeVar("T")
 
@@ -43,6 +41,8 @@ def shares(slots: int, jobs: list[Job]) -> list[Share]:
         ConfigError: when there is not enough for all, or a job has more ranks than its share
             has room for.
     """
+    from train.kinds import build_kind
+
     clusters = [build_kind(Cluster, job.config.cluster, "cluster") for job in jobs]
     on_gpu = [cluster.device_type() == "cuda" for cluster in clusters]
     cores = tuple(sorted(os.sched_getaffinity(0)))
@@ -63,6 +63,9 @@ def shares(slots: int, jobs: list[Job]) -> list[Share]:
 
 
 def _check_room(job: Job, cluster: Cluster, slots: int, there: int, gpu: bool) -> None:
+    from components.parallel.base import Parallel
+    from train.kinds import build_kind
+
     parallel = build_kind(Parallel, job.config.parallel, "parallel")
     room, noun = there // slots, "GPUs" if gpu else "cores"
     if gpu and cluster.nproc_per_node == "auto":
