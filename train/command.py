@@ -25,7 +25,7 @@ from train.sweep import command as sweep
 from train.sweep import tell
 from train.sweep.options import options_of
 from train.sweep.present import present
-from train.sweep.refusals import refuse_in_gang, refuse_launcher, refuse_over_nodes
+from train.sweep.refusals import refuse_in_gang, refuse_launcher, refuse_over_nodes, refuse_several
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
         return 0
     line = sweep.expand(line)
     refuse_in_gang(line, gang)
+    refuse_several(line)
     line, going = resume.expand(line, gang)
     jobs = compose_jobs(line)
     dry_run = any(job.config.dry_run for job in jobs)

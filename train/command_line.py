@@ -155,6 +155,11 @@ def compose_jobs(command_line: CommandLine) -> list[Job]:
     else:
         split = [of_jobs(words) for words in split]
         shared = common(split)
+    if not split:
+        raise ConfigError(
+            "The sweep has no job: a range or a glob among its values is empty, as range(0) and "
+            f"range(3,1) are. Look at {' '.join(task_overrides)}"
+        )
 
     run_names.leave_out(shared)
     problems: dict[str, str] = {}  # a mistake that several jobs share is told once

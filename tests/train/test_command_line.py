@@ -110,6 +110,12 @@ def test_needs_of_several_keys_are_told_together(conf_dir: Path) -> None:
     )
 
 
+def test_a_sweep_without_jobs_is_refused(conf_dir: Path) -> None:
+    message = refused(conf_dir, "-m", "seed=range(0)")
+    assert message.startswith("The sweep has no job: ")
+    assert "seed=range(0)" in message
+
+
 def test_a_mistake_of_all_jobs_is_told_once(conf_dir: Path) -> None:
     message = refused(conf_dir, "-m", "seed=0,1", "steps=0")
     assert message.count("steps=0: ") == 1

@@ -68,7 +68,9 @@ def new_cell(job: Job, number: int, journal: Journal, repeat: int = 0) -> Cell:
         entry = Entry(_free_name(job.folder.name, taken), job.overrides, digest)
         twin = journal.twin(job.overrides)
         cell = Cell(job, number, journal.folder / entry.folder)
-        if twin is not None:
+        if repeat:
+            cell = replace(cell, words="to run once more: an earlier job here has the same config")
+        elif twin is not None:
             cell = replace(cell, words=f"to run: its config is no longer that of {twin.folder}")
     else:
         cell = _earlier(Cell(job, number, journal.folder / entry.folder))

@@ -9,13 +9,12 @@ from components.errors import ConfigError
 from train import hydra_api, lock
 from train.command_line import CommandLine, Job, parse
 from train.merge import key_of
-from train.problems import refuse
 from train.sweep import tell
 from train.sweep.cells import Cell, plan
 from train.sweep.decided import decided_before
 from train.sweep.journal import Journal, read_journal, sweep_folder
 from train.sweep.launcher import LocalLauncher
-from train.sweep.options import ROOT, SweepOptions, check_options, options_of
+from train.sweep.options import SweepOptions, options_of
 from train.sweep.present import Sweep, enter
 from train.sweep.search import Search
 from train.sweep.share import shares
@@ -29,11 +28,10 @@ def expand(line: CommandLine) -> CommandLine:
     """
     if line.passthrough:
         return line
-    node = line.base.get("sweep")
-    text = node.get("resume") if node else None
+    text = options_of(line.base).resume
     if text is None or line.multirun:
         return line
-    journal = read_journal(sweep_folder(str(text)))
+    journal = read_journal(sweep_folder(text))
     own = {key_of(word) for word in line.argv}
     words = [word for word in journal.words if word == "--multirun" or key_of(word) not in own]
     found = parse([*words, *line.argv])
@@ -48,8 +46,6 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
     Raises:
         ConfigError: when it cannot be, as when the machine has no room for its slots.
     """
-    if ROOT in line.base:
-        refuse(check_options(line.base[ROOT]))
     options = options_of(line.base)
     if options.slots > 1:
         shares(options.slots, jobs)
@@ -88,12 +84,18 @@ def run(sweep: Sweep) -> int:
     """Run the sweep; its exit code.
 
     Raises:
-        ConfigError: when another command runs it.
+        ConfigError: when another command runs it, or its folder cannot be written.
     """
-    sweep.folder.mkdir(parents=True, exist_ok=True)
-    lock.take(sweep.folder)
-    enter(sweep)
-    sweep.journal.write()
+    try:
+        sweep.folder.mkdir(parents=True, exist_ok=True)
+        lock.take(sweep.folder)
+        enter(sweep)
+        sweep.journal.write()
+    except OSError as error:
+        raise ConfigError(
+            f"{sweep.folder}, the sweep's folder, cannot be written ({error.strerror}). Make it a "
+            "folder with room that you may write, or set hydra.sweep.dir to another."
+        ) from error
     print(tell.plan(sweep), flush=True)
     hydra_api.run_sweep(LocalLauncher, Search, [*sweep.line.argv, _in(sweep.folder)])
     return tell.end(sweep)

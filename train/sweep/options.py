@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+from components.errors import ConfigError
 from train.annotations import mismatch, written
 from train.nearest import hint
+from train.problems import refuse
 
 ROOT = "sweep"
 
@@ -45,11 +48,25 @@ KEYS = tuple(field.name for field in dataclasses.fields(SweepOptions))
 
 
 def options_of(config: DictConfig) -> SweepOptions:
-    """The options in a composed and checked config; the defaults where it has none."""
+    """The options in a composed config; the defaults where it has none.
+
+    Raises:
+        ConfigError: listing what is wrong with them.
+    """
     node = config.get(ROOT)
     if node is None:
         return SweepOptions()
-    plain: Any = OmegaConf.to_container(node, resolve=True)
+    if OmegaConf.is_config(node):
+        try:
+            node = OmegaConf.create(OmegaConf.to_container(node, resolve=True))
+        except OmegaConfBaseException as error:
+            raise ConfigError(
+                f"{ROOT}: {str(error).splitlines()[0]}. Give a plain value."
+            ) from None
+    refuse(check_options(node))
+    left = [f"{ROOT}.{key}" for key in node if OmegaConf.is_missing(node, key)]
+    refuse([f"{key}=???: a value must be given, or the key left out." for key in left])
+    plain: Any = OmegaConf.to_container(node)
     return SweepOptions(**plain)
 
 
@@ -62,10 +79,9 @@ def check_options(node: Any) -> list[str]:
     for key in map(str, node):
         if key not in KEYS:
             near = hint(f"{ROOT}.{key}", [f"{ROOT}.{known}" for known in KEYS])
-            problems.append(
-                f"{ROOT}.{key}: nobody reads a key {key} there. {near} If a file of the group "
-                f"{ROOT} sets it, let its first line be `# @package _global_`."
-            )
+            words = [f"{ROOT}.{key}: nobody reads a key {key} there.", near]
+            words += [f"If a file of the group {ROOT} sets it, let its first line be"]
+            problems.append(" ".join(filter(None, [*words, "`# @package _global_`."])))
             continue
         if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
             continue

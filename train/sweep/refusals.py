@@ -8,6 +8,11 @@ from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train.command_line import CommandLine, Job
 from train.hydra_api import BASIC_LAUNCHER
+from train.problems import refuse
+from train.sweep.options import ROOT
+
+WHOLE = (ROOT, "hydra")
+"""What the first part of a key says that no job has for itself."""
 
 
 def refuse_in_gang(line: CommandLine, gang: Joined | None) -> None:
@@ -24,6 +29,27 @@ def refuse_in_gang(line: CommandLine, gang: Joined | None) -> None:
         f"{gang.launcher} has started one already. Run instead: {words} "
         f"cluster.nproc_per_node={gang.local_world_size}"
     )
+
+
+def refuse_several(line: CommandLine) -> None:
+    """Refuse several values of what a sweep has once: its own keys, and Hydra's.
+
+    Raises:
+        ConfigError: listing them.
+    """
+    if not line.multirun:
+        return
+    problems = []
+    for override in line.composer.parse(line.overrides):
+        key = override.key_or_group
+        if not override.is_sweep_override() or key.replace("/", ".").split(".")[0] not in WHOLE:
+            continue
+        text = override.input_line or ""
+        cure = "Give it one value."
+        if key == ROOT:
+            cure = f"For all of them together write '{key}=[{text.partition('=')[2]}]'."
+        problems.append(f"{text}: {key} is one for the whole sweep, no job has its own. {cure}")
+    refuse(problems)
 
 
 def refuse_over_nodes(jobs: list[Job]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 
 from components.errors import ConfigError
 from train import resume, status
@@ -14,7 +15,12 @@ from train.sweep.cells import Cell, Fate
 from train.sweep.present import Sweep, present
 from train.sweep.report_run import send_report
 
-PLANNED: dict[Fate, str] = {"done": "completed already", "go on": "to go on", "run": "to run"}
+PLANNED: dict[Fate, str] = {
+    "done": "completed already",
+    "go on": "to go on",
+    "run": "to run",
+    "refused": "refused",
+}
 
 
 ENDS = {0: "completed", 1: "failed", 2: "refused"}
@@ -86,9 +92,11 @@ def dry_run(sweep: Sweep) -> None:
     """List the jobs with what would become of each; nothing is made."""
     names = names_of([cell.job.overrides for cell in sweep.cells])
     width = max(map(len, names), default=0)
+    tried = []
     for cell, name in zip(sweep.cells, names, strict=True):
-        print(f"{cell.number:>4}  {name:<{width}}  {_fate(cell)}")
-    print(plan(sweep), flush=True)
+        tried.append(_tried(cell))
+        print(f"{cell.number:>4}  {name:<{width}}  {tried[-1].words}", flush=True)
+    print(plan(replace(sweep, cells=tried)), flush=True)
 
 
 def names_of(jobs: list[list[str]]) -> list[str]:
@@ -98,14 +106,15 @@ def names_of(jobs: list[list[str]]) -> list[str]:
     return [name or "(no overrides)" for name in names]
 
 
-def _fate(cell: Cell) -> str:
+def _tried(cell: Cell) -> Cell:
+    """The cell, refused where its job could not start."""
     if cell.fate in ("done", "refused"):
-        return cell.words
+        return cell
     from train.preflight import preflight
 
     try:
         going = resume.going_on(cell.folder) if cell.fate == "go on" else None
         resume.onto(preflight(cell.job.config, None, cell.folder), going)
     except ConfigError as refusal:
-        return f"refused: {refusal}"
-    return cell.words
+        return replace(cell, fate="refused", words=f"refused: {refusal}")
+    return cell

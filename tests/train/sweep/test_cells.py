@@ -74,6 +74,11 @@ def test_repeats_of_one_config_are_jobs_of_their_own(journal: Journal, tmp_path:
     assert cells[1].folder.name == "1_job"
 
 
+def test_a_repeat_is_told_from_a_config_that_changed(journal: Journal) -> None:
+    cells = plan([job(0, seed=1), job(1, seed=1)], journal)
+    assert cells[1].words == "to run once more: an earlier job here has the same config"
+
+
 def test_the_journal_comes_back(journal: Journal, tmp_path: Path) -> None:
     plan([job(0, lr=0.0001)], journal)
     journal.write()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from components.errors import ConfigError
 from train.hydra_api import Composer
 from train.sweep.options import SweepOptions, check_options, options_of
 
@@ -35,3 +36,19 @@ def test_mistakes_are_told_by_key(node: Any, message: str) -> None:
 def test_what_is_right_passes() -> None:
     node = {"slots": 2, "on_error": "stop", "resume": "latest", "objective": "val/accuracy"}
     assert check_options(OmegaConf.create(node)) == []
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        ("two", "sweep.slots=two: expects int"),
+        ("???", "sweep.slots=???: a value must be given"),
+        ("${steps}", "sweep.slots=many: expects int"),
+        ("${none}", "Interpolation key 'none' not found"),
+    ],
+)
+def test_options_are_read_checked(slots: str, message: str) -> None:
+    config = OmegaConf.create({"steps": "many", "sweep": {"slots": slots}})
+    with pytest.raises(ConfigError) as error:
+        options_of(config)
+    assert message in str(error.value)
