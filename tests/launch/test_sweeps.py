@@ -116,3 +116,17 @@ def test_an_interrupt_ends_the_sweep(tmp_path: Path) -> None:
     assert "1 of 3 jobs completed" in ended.stderr
     assert "not started: 1 job\n" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_objective_that_there_is_not_is_told_at_the_first_evaluation(tmp_path: Path) -> None:
+    """Not after a whole training; and with those that there are."""
+    words = (*FAULTY[:-2], "steps=40", "eval_every=2", "seed=1,2", "sweep.objective=val/acuracy")
+    ended = run_train(tmp_path, "-m", *words)
+    assert ended.code == 2
+    assert len(ended.runs) == 2
+    for run in ended.runs:
+        error = run.status["error"]
+        assert (run.status["status"], error["kind"]) == ("refused", "refused")
+        assert error["cause"].startswith("sweep.objective=val/acuracy is none of the run's metrics")
+        assert "Did you mean val/accuracy?" in error["cause"]
+        assert max(run.column("step")) == 2
