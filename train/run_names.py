@@ -35,6 +35,11 @@ def leave_out(overrides: set[str]) -> None:
     _left_out.update(overrides)
 
 
+def left_out() -> list[str]:
+    """The same, in order."""
+    return sorted(_left_out)
+
+
 def telling(overrides: Sequence[str]) -> list[str]:
     """The overrides that a job's name has to say."""
     return [text for text in overrides if text not in _left_out]

@@ -23,7 +23,7 @@ def sweep_of(folder: Path) -> str | None:
 def title(folder: Path) -> str:
     """A run's name for readers.
 
-    In a sweep the overrides that the command did not give for all its jobs, as in `fsdp bf16
+    In a sweep the overrides that not all its jobs share, as in `fsdp bf16
     lr=0.01`; outside one what the folder's name says of the overrides.
     """
     path = folder / ".hydra" / "overrides.yaml"
@@ -34,7 +34,7 @@ def title(folder: Path) -> str:
     overrides = as_written(loaded)
     if sweep_of(folder) is None:
         return short_name(overrides)
-    shared = read_json(folder.absolute().parent / "sweep.json").get("words", [])
+    shared = read_json(folder.absolute().parent / "sweep.json").get("shared", [])
     return " ".join(_word(text) for text in overrides if text not in shared) or folder.name
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from components.errors import ConfigError
-from train import hydra_api, lock
+from train import hydra_api, lock, run_names
 from train.command_line import CommandLine, Job, parse
 from train.merge import key_of
 from train.sweep import tell
@@ -53,6 +53,7 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
         journal = _begun(line)
     else:
         journal = read_journal(sweep_folder(options.resume).absolute())
+    journal.shared = run_names.left_out()
     search = hydra_api.is_search(line.base)
     cells = _earlier(line, journal, options) if search else plan(jobs, journal)
     return Sweep(line, replace(options, resume=None), journal, cells, search)

@@ -41,12 +41,14 @@ class Journal:
         words: flags and overrides of the command that began it.
         entries: its jobs, in the order in which they were first planned.
         report_id: of the W&B run with the sweep's report.
+        shared: overrides that all jobs of the last command share.
     """
 
     folder: Path
     words: list[str]
     entries: list[Entry]
     report_id: str = field(default_factory=lambda: uuid4().hex[:12])
+    shared: list[str] = field(default_factory=list)
 
     def find(self, config_hash: str) -> Entry | None:
         """The job with this config."""
@@ -67,6 +69,7 @@ class Journal:
         content: dict[str, Any] = {
             "words": self.words,
             "report_id": self.report_id,
+            "shared": self.shared,
             "jobs": [asdict(e) for e in self.entries],
         }
         write_json(self.folder / FILE, content)
