@@ -242,9 +242,14 @@ def in_words(failure: Failure, folder: Path) -> str:
 
 def _silent(end: Exit) -> Failure:
     log = f"its last words are in logs/rank-{end.rank}.log"
+    if end.code == -signal.SIGKILL and end.oom_kills:
+        cause = (
+            "killed by the kernel for want of memory: the machine's, or what its job may have of "
+            f"it, not a GPU's; {log}"
+        )
+        return Failure(end.rank, "out_of_memory", cause, end.seen)
     if end.code < 0:
         name = signal.Signals(-end.code).name
-        hint = " (out of memory? the kernel kills so)" if name == "SIGKILL" else ""
-        return Failure(end.rank, "killed", f"killed by {name}{hint}; {log}", end.seen)
+        return Failure(end.rank, "killed", f"killed by {name}; {log}", end.seen)
     early = " before the end" if end.code == 0 else ""
     return Failure(end.rank, "killed", f"exited with code {end.code}{early}; {log}", end.seen)

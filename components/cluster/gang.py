@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
+from components.cluster.oom import oom_kills
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import HEEDED, ignored
 
@@ -39,11 +40,17 @@ POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Exit:
-    """How one rank ended: `code` 0 is well, below 0 is minus a signal's number."""
+    """How one rank ended: `code` 0 is well, below 0 is minus a signal's number.
+
+    Attributes:
+        seen: when, in seconds since the epoch.
+        oom_kills: processes that the kernel killed for want of memory while the ranks ran.
+    """
 
     rank: int
     code: int
     seen: float
+    oom_kills: int = 0
 
     @property
     def bad(self) -> bool:
@@ -142,7 +149,7 @@ def start_server(preload: Sequence[str] = ()) -> None:
 def _wait(
     processes: dict[int, BaseProcess], lost: Callable[[], bool], notice: Notice, grace_s: float
 ) -> list[Exit]:
-    running, exits = dict(processes), list[Exit]()
+    running, exits, killed = dict(processes), list[Exit](), oom_kills()
     never = float("inf")
     failing, leaving = never, never  # until when the ranks may go on, in either case
     while running and time.monotonic() < min(failing, leaving):
@@ -150,7 +157,8 @@ def _wait(
         for rank, process in list(running.items()):
             if process.exitcode is not None:
                 del running[rank]
-                exits.append(Exit(rank, process.exitcode, time.time()))
+                starved = oom_kills() - killed if process.exitcode < 0 else 0
+                exits.append(Exit(rank, process.exitcode, time.time(), starved))
         if failing == never and (any(end.bad for end in exits) or lost()):
             failing = time.monotonic() + GRACE_S
         if leaving == never and (notice.asked or any(end.code == PREEMPTED for end in exits)):

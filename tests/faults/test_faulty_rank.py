@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,20 @@ def test_the_tracker_is_told_how_each_job_ended(tmp_path: Path) -> None:
     assert [run.status["status"] for run in outcome.runs] == ["failed", "completed"]
     exits = [read_back(run.folder)["exit"][0].get("exit_code", 0) for run in outcome.runs]
     assert exits == [1, 0]
+
+
+GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.mark.skipif(
+    not (GROUPS.is_dir() and os.access(GROUPS, os.W_OK)),
+    reason="only where groups with a limit of memory can be made (cgroup v1, as root)",
+)
+def test_the_kernels_want_of_memory_is_told_from_other_kills(tmp_path: Path) -> None:
+    ended = run_train(tmp_path, *FAULTY, "+model.fault=hoard")
+    for group in GROUPS.glob("shardlab-*"):
+        group.rmdir()
+    error = ended.run.status["error"]
+    assert (error["rank"], error["kind"]) == (1, "out_of_memory")
+    assert error["cause"].startswith("killed by the kernel for want of memory")
+    assert ended.code == 1

@@ -30,6 +30,7 @@ Fault = Literal[
     "exit",
     "segfault",
     "kill",
+    "hoard",
     "nan",
     "stall",
     "leave",
@@ -50,10 +51,22 @@ def commit(fault: Fault) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "hoard":
+        _hoard()
     if fault == "leave":
         os._exit(0)
     if fault == "stall":
         time.sleep(3600)
+
+
+def _hoard() -> None:
+    """Take more memory than a group of this process's own has, so that the kernel kills it."""
+    group = Path("/sys/fs/cgroup/memory") / f"shardlab-{os.getpid()}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(64 << 20))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    hoard = [bytearray(os.urandom(1 << 20)) for _ in range(4096)]
+    raise AssertionError(f"{len(hoard)} MiB did not suffice")
 
 
 class Trap(torch.autograd.Function):
