@@ -103,9 +103,20 @@ def new_run_id() -> str:
 
 
 def local_store() -> tuple[dist.Store, int]:
-    """A store for the ranks of this machine alone, served here, and its port."""
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    return store, store.port
+    """A store for the ranks of this machine alone, served here, and its port.
+
+    Left to itself the store would listen on all of the machine's addresses.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = int(listener.getsockname()[1])
+    store = dist.TCPStore(
+        "127.0.0.1",
+        port,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+    return store, port
 
 
 def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:

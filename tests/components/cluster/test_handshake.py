@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 
+import psutil
 import pytest
 import torch.distributed as dist
 
@@ -16,6 +17,7 @@ from components.cluster.handshake import (
     announce,
     earlier_ticket,
     gang_store,
+    local_store,
     node_store,
     receive,
 )
@@ -81,3 +83,17 @@ def test_a_gang_that_is_started_again_finds_the_last_ones_folder() -> None:
     assert earlier_ticket(gangs[0], 5.0) is None
     assert earlier_ticket(gangs[1], 5.0) == ticket
     assert earlier_ticket(gangs[2], 5.0) == ticket
+
+
+def test_the_store_of_one_machine_is_seen_by_no_other() -> None:
+    before = _listening()
+    store, port = local_store()
+    assert _listening() - before == {("127.0.0.1", port)}
+    store.set("a", "b")
+    assert dist.TCPStore("127.0.0.1", port, is_master=False).get("a") == b"b"
+
+
+def _listening() -> set[tuple[str, int]]:
+    """Addresses at which this process takes connections."""
+    found = psutil.Process().net_connections()
+    return {(c.laddr.ip, c.laddr.port) for c in found if c.status == psutil.CONN_LISTEN}
