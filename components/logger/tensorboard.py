@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from components.errors import ConfigError
@@ -15,8 +16,21 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
 
+METRIC = "val/loss"
+"""What the table of hyperparameters shows beside them."""
+
+
+def _values(config: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Numbers and words of a nested config by dotted key."""
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from _values(value, f"{before}{key}.")
+        elif isinstance(value, bool | int | float | str) and key != "_target_":
+            yield f"{before}{key}", value
+
+
 class TensorBoardLogger(Logger):
-    """Scalars by step into `<run folder>/<folder>`, and the config as text.
+    """Scalars by step into `<run folder>/<folder>`, and the config as text and as hyperparameters.
 
     Args:
         folder: where the event files go, inside the run's folder.
@@ -39,11 +53,14 @@ class TensorBoardLogger(Logger):
 
     def start(self, info: RunInfo) -> None:
         from torch.utils.tensorboard import SummaryWriter
+        from torch.utils.tensorboard.summary import hparams
 
         self._writer = SummaryWriter(str(info.folder / self.folder), flush_secs=self.flush_s)
-        self._writer.add_text(
-            "config", f"```json\n{json.dumps(without_secrets(info.config), indent=2)}\n```"
-        )
+        config = without_secrets(info.config)
+        self._writer.add_text("config", f"```json\n{json.dumps(config, indent=2)}\n```")
+        # Not add_hparams: it would make a second run beside each.
+        for part in hparams(dict(_values(config)), {METRIC: 0.0}):
+            self._writer.file_writer.add_summary(part)
 
     def log(self, record: dict[str, Any]) -> None:
         if self._writer is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,16 @@ import pytest
 from components.logger.base import Loggers, RunInfo
 from components.logger.wandb import WandbLogger
 from components.logger.wandb_report import WandbReport
-from tests.components.logger.test_wandb import CELL, CONFIG, info, our_warnings, record
+from tests.components.logger.test_wandb import (
+    CELL,
+    CONFIG,
+    info,
+    our_warnings,
+    read_back,
+    record,
+)
 from tests.components.logger.wandb_server import Server, serving
+from tests.faults.test_disk_and_console import room, small_disk  # noqa: F401
 
 
 @pytest.fixture
@@ -112,3 +121,31 @@ def test_offline_runs_and_a_report_arrive_by_sync(server: Server, tmp_path: Path
     assert sent.about["jobType"] == "report"
     assert sent.files["report.html"] == b"<p>all of it</p>"
     assert sent.summary["status"] == "completed"
+
+
+def test_a_server_that_never_answers_is_given_up_in_time(
+    server: Server,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        send(tmp_path, 1, init_timeout_s=1.0)
+    [warning] = our_warnings(caplog)
+    assert "W&B could not go online within" in warning
+    assert [entry["item"]["step"] for entry in read_back(tmp_path)["history"]] == [1]
+
+
+def test_a_full_disk_holds_nobody_up(small_disk: Path, server: Server) -> None:  # noqa: F811
+    sink = WandbLogger()
+    loggers = Loggers([sink])
+    loggers.start(info(small_disk))
+    loggers.log(record(1))
+    while not list(small_disk.glob("wandb/offline-run-*/*.wandb")):
+        time.sleep(0.01)
+    (small_disk / "filling").write_bytes(bytes(room(small_disk)))
+    for step in range(2, 3000):
+        loggers.log(record(step))
+    loggers.finish("completed", {})
+    assert sink._thread is None
