@@ -59,7 +59,7 @@ class TensorBoardLogger(Logger):
         config = without_secrets(info.config)
         self._writer.add_text("config", f"```json\n{json.dumps(config, indent=2)}\n```")
         # Not add_hparams: it would make a second run beside each.
-        for part in hparams(dict(_values(config)), {METRIC: 0.0}):
+        for part in hparams(dict(_values({**config, "cell": info.cell})), {METRIC: 0.0}):
             self._writer.file_writer.add_summary(part)
 
     def log(self, record: dict[str, Any]) -> None:

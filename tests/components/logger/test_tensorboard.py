@@ -36,7 +36,7 @@ def test_the_config_is_there_to_read_and_to_compare_by(tmp_path: Path) -> None:
 
     config = {"optimizer": {"lr": 0.1, "_target_": "x"}, "seed": 3, "api_key": "1234", "no": None}
     logger = TensorBoardLogger()
-    logger.start(RunInfo(tmp_path, "id", "name", config, {}, None, 3))
+    logger.start(RunInfo(tmp_path, "id", "name", config, {"parallel": "ddp"}, None, 3))
     logger.finish("completed", {})
 
     assert [path.name for path in tmp_path.iterdir()] == ["tensorboard"]
@@ -47,7 +47,7 @@ def test_the_config_is_there_to_read_and_to_compare_by(tmp_path: Path) -> None:
     assert b"1234" not in text
     data = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
     found = HParamsPluginData.FromString(data).session_start_info.hparams
-    assert set(found) == {"optimizer.lr", "seed", "api_key"}
+    assert set(found) == {"optimizer.lr", "seed", "api_key", "cell.parallel"}
     assert (found["optimizer.lr"].number_value, found["seed"].number_value) == (0.1, 3.0)
 
 
