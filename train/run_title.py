@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from omegaconf import ListConfig, OmegaConf
 
 from train.config_tree import as_written
 from train.files import read_json
-from train.run_names import short_name
+
+TIME = re.compile(r"^\d\d-\d\d-\d\d(-\d+)?_")
+"""What a folder's name begins with."""
 
 BARE = ("parallel", "precision")
 """Keys whose value says enough alone."""
@@ -23,19 +26,17 @@ def sweep_of(folder: Path) -> str | None:
 def title(folder: Path) -> str:
     """A run's name for readers.
 
-    In a sweep the overrides that not all its jobs share, as in `fsdp bf16
-    lr=0.01`; outside one what the folder's name says of the overrides.
+    In a sweep the overrides that not all its jobs share, as in `fsdp bf16 lr=0.01`; outside one
+    the folder's name without the time, which stays the same when a run goes on with others.
     """
-    path = folder / ".hydra" / "overrides.yaml"
-    if not path.is_file():
-        return folder.absolute().name
+    path, name = folder / ".hydra" / "overrides.yaml", folder.absolute().name
+    if sweep_of(folder) is None or not path.is_file():
+        return TIME.sub("", name)
     loaded = OmegaConf.load(path)
     assert isinstance(loaded, ListConfig)
     overrides = as_written(loaded)
-    if sweep_of(folder) is None:
-        return short_name(overrides)
     shared = read_json(folder.absolute().parent / "sweep.json").get("shared", [])
-    return " ".join(_word(text) for text in overrides if text not in shared) or folder.name
+    return " ".join(_word(text) for text in overrides if text not in shared) or name
 
 
 def _word(override: str) -> str:

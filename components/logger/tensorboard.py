@@ -60,7 +60,7 @@ class TensorBoardLogger(Logger):
         self._writer.add_text("config", f"```json\n{json.dumps(config, indent=2)}\n```")
         # Not add_hparams: it would make a second run beside each.
         for part in hparams(dict(_values({**config, "cell": info.cell})), {METRIC: 0.0}):
-            self._writer.file_writer.add_summary(part)
+            self._writer._get_file_writer().add_summary(part)
 
     def log(self, record: dict[str, Any]) -> None:
         if self._writer is None:

@@ -64,7 +64,8 @@ def test_slices_make_one_run_with_each_step_once(
     assert main([str(sliced.folder), "--project", "mine"]) == 0
     last = sliced.status["steps"]
     told, cure = capsys.readouterr().out.splitlines()
-    assert told.startswith(f"{last} steps on record, up to step {last}, of {sliced.folder.name}")
+    name = sliced.folder.name.partition("_")[2]
+    assert told.startswith(f"{last} steps on record, up to step {last}, of {name} as W&B run")
     assert cure == f"upload it with: wandb sync {told.rpartition(': ')[2]}"
 
     written = rows(sliced.folder)
@@ -78,7 +79,7 @@ def test_slices_make_one_run_with_each_step_once(
     records = read_back(sliced.folder / "replay")
     run = records["run"][0]
     assert run["project"] == "mine"
-    assert run["display_name"] == sliced.folder.name
+    assert run["display_name"] == sliced.folder.name.partition("_")[2]
     assert run["run_id"] not in segments(sliced.folder)
     assert run["config"]["update"]["replay_of"] == sliced.provenance["run"]["id"]
     assert run["config"]["update"]["steps"] == last

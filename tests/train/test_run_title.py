@@ -37,8 +37,9 @@ def test_a_job_without_overrides_of_its_own_goes_by_its_folder(sweep: Path) -> N
 
 
 def test_outside_a_sweep_it_is_short_and_without_the_time(tmp_path: Path) -> None:
-    job = run(tmp_path / "12-00-00_parallel-fsdp", "parallel=fsdp", "optimizer.lr=0.01")
+    job = run(tmp_path / "12-00-00-123456_parallel-fsdp_lr-0.01", "parallel=fsdp", "steps=9")
     assert title(job) == "parallel-fsdp_lr-0.01"
+    assert title(run(tmp_path / "mine", "parallel=fsdp")) == "mine"
     assert sweep_of(job) is None
 
 

@@ -17,6 +17,10 @@ FILE = "sweep.json"
 LATEST = "latest"
 
 
+def _new_id() -> str:
+    return uuid4().hex[:12]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One job.
@@ -47,7 +51,7 @@ class Journal:
     folder: Path
     words: list[str]
     entries: list[Entry]
-    report_id: str = field(default_factory=lambda: uuid4().hex[:12])
+    report_id: str = field(default_factory=_new_id)
     shared: list[str] = field(default_factory=list)
 
     def find(self, config_hash: str) -> Entry | None:
@@ -88,8 +92,7 @@ def read_journal(folder: Path) -> Journal:
         content = read_json(path)
         entries = [Entry(**entry) for entry in content["jobs"]]
         words = [str(word) for word in content["words"]]
-        kept = content.get("report_id")
-        return Journal(folder, words, entries, *([str(kept)] if kept else []))
+        return Journal(folder, words, entries, str(content.get("report_id") or _new_id()))
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} is damaged ({error}): put back a copy of it. Without it each run of the sweep "

@@ -48,9 +48,9 @@ def send(folder: Path, *steps: int, status: str = "completed", **options: Any) -
     loggers.finish(status, {})
 
 
-def sync(*runs: Path) -> str:
+def sync(cwd: Path, *runs: Path) -> str:
     command = [sys.executable, "-m", "wandb", "sync", *map(str, runs)]
-    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -113,7 +113,7 @@ def test_offline_runs_and_a_report_arrive_by_sync(server: Server, tmp_path: Path
         report.finish("completed", {})
     page.unlink()
 
-    sync(*tmp_path.glob("wandb/offline-run-*"), *tmp_path.glob("*/wandb/offline-run-*"))
+    sync(tmp_path, *tmp_path.glob("wandb/offline-run-*"), *tmp_path.glob("*/wandb/offline-run-*"))
     assert sorted(server.runs) == ["run-a", "run-b", "run-r"]
     assert {run.about["groupName"] for run in server.runs.values()} == {"sweep"}
     assert [row["step"] for row in server.runs["run-a"].rows] == [1]
