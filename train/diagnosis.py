@@ -182,6 +182,9 @@ def _unknown(
     if found:
         return [f"{message} Did you mean {found[0]}?"]
     siblings = OmegaConf.select(config, key.rpartition(".")[0]) if "." in key else config
+    if siblings is None:
+        parent = key.rpartition(".")[0]
+        return [f"{message} The config has no mapping {parent}: +{text.lstrip('+')} adds it."]
     if not OmegaConf.is_dict(siblings):
         return [message]
     names = [str(n) for n in siblings if n != "hydra" and not str(n).startswith("_")]

@@ -23,8 +23,11 @@ _held: dict[Path, int] = {}
 """File descriptors of the locks that this process holds, by folder."""
 
 
-def take(folder: Path) -> None:
-    """Take the lock of a run's folder, unless this process holds it.
+def take(folder: Path, of: str = "run") -> None:
+    """Take the lock of a run's folder, or of a sweep's, unless this process holds it.
+
+    Args:
+        of: `run` or `sweep`.
 
     Raises:
         ConfigError: when another process has it.
@@ -33,8 +36,9 @@ def take(folder: Path) -> None:
         return
     fd = _acquire(folder)
     if fd is None:
+        key = "resume" if of == "run" else f"{of}.resume"
         raise ConfigError(
-            f"resume={folder}: the run is still going ({_owner(folder)}). Wait for its end, or end "
+            f"{key}={folder}: the {of} is still going ({_owner(folder)}). Wait for its end, or end "
             "that process; its folder is never written by two."
         )
     os.ftruncate(fd, 0)

@@ -110,6 +110,14 @@ def test_needs_of_several_keys_are_told_together(conf_dir: Path) -> None:
     )
 
 
+def test_a_key_of_a_mapping_that_is_not_there_takes_a_plus(conf_dir: Path) -> None:
+    message = refused(conf_dir, "nothing.of=1")
+    assert message == (
+        "nothing.of=1: there is no key nothing.of. The config has no mapping nothing: "
+        "+nothing.of=1 adds it."
+    )
+
+
 def test_a_sweep_without_jobs_is_refused(conf_dir: Path) -> None:
     message = refused(conf_dir, "-m", "seed=range(0)")
     assert message.startswith("The sweep has no job: ")

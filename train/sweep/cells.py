@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -85,17 +86,23 @@ def _earlier(cell: Cell) -> Cell:
         return cell
     if state["status"] == "completed":
         return replace(cell, fate="done", words="completed already")
-    _refuse_taken(cell.folder)
+    refuse_taken(cell.folder)
     found = newest(cell.folder)
     was = "did not come to its end" if state["status"] == "running" else state["status"]
     whence = f"step {found.step}" if found.checkpoint else "its start, there is no checkpoint"
     return replace(cell, fate="go on", words=f"to go on from {whence} ({was} before)")
 
 
-def _refuse_taken(folder: Path) -> None:
-    if (folder / lock.FILE).exists():
-        lock.take(folder.absolute())
-        lock.release(folder.absolute())
+def refuse_taken(folder: Path, of: str = "run") -> None:
+    """Refuse the folder of a run, or of a sweep, that another process leads at the moment.
+
+    Raises:
+        ConfigError: naming that process.
+    """
+    with suppress(OSError):  # what cannot be written is told of where it is to be
+        if (folder / lock.FILE).exists():
+            lock.take(folder.absolute(), of)
+            lock.release(folder.absolute())
 
 
 def _free_name(name: str, taken: set[str]) -> str:

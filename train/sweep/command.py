@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from components.errors import ConfigError
-from train import hydra_api, lock, run_names
+from train import hydra_api, lock, run_names, status
 from train.command_line import CommandLine, Job, parse
 from train.merge import key_of
 from train.sweep import tell
-from train.sweep.cells import Cell, plan
+from train.sweep.cells import Cell, plan, refuse_taken
 from train.sweep.decided import decided_before
-from train.sweep.journal import Journal, read_journal, sweep_folder
+from train.sweep.journal import FILE, Journal, read_journal, sweep_folder
 from train.sweep.launcher import LocalLauncher
 from train.sweep.options import SweepOptions, options_of
 from train.sweep.present import Sweep, enter
@@ -53,6 +53,7 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
         journal = _begun(line)
     else:
         journal = read_journal(sweep_folder(options.resume).absolute())
+        refuse_taken(journal.folder, "sweep")
     journal.shared = run_names.left_out()
     search = hydra_api.is_search(line.base)
     cells = _earlier(line, journal, options) if search else plan(jobs, journal)
@@ -61,10 +62,16 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
 
 def _begun(line: CommandLine) -> Journal:
     folder = line.composer.sweep_dir(line.base).absolute()
-    if (folder / "sweep.json").exists():
+    if (folder / FILE).exists():
         raise ConfigError(
             f"hydra.sweep.dir={folder} holds a sweep already. Go on with it by "
             f"sweep.resume={folder}, or take another folder."
+        )
+    runs = [path.parent for pattern in ("", "*/") for path in folder.glob(pattern + status.FILE)]
+    if runs:
+        raise ConfigError(
+            f"hydra.sweep.dir={folder} holds a run that is none of this sweep's ({runs[0]}), and "
+            f"no {FILE}. Take another folder; a run is never written by another command's jobs."
         )
     return Journal(folder, line.argv, [])
 
@@ -89,7 +96,7 @@ def run(sweep: Sweep) -> int:
     """
     try:
         sweep.folder.mkdir(parents=True, exist_ok=True)
-        lock.take(sweep.folder)
+        lock.take(sweep.folder, "sweep")
         enter(sweep)
         sweep.journal.write()
     except OSError as error:

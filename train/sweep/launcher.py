@@ -51,8 +51,9 @@ class LocalLauncher(Launcher):
         waiting = [cell for folder, cell in ready.items() if folder not in sweep.begun]
         code = slots.run(sweep, waiting, self._prepare)
         if code == PREEMPTED or sweep.notice.asked:
-            tell.end_at_once(sweep)
-            sys.exit(PREEMPTED)
+            ended = tell.end_at_once(sweep)
+            # A signal in the last step of the last job has kept no job from its end.
+            sys.exit(PREEMPTED if ended == FAILED or sweep.search else ended)
         if code == FAILED and sweep.options.on_error == "stop":
             print("sweep.on_error=stop: no further job is started", file=sys.stderr, flush=True)
             sys.exit(tell.end(sweep))
