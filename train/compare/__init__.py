@@ -26,7 +26,9 @@ def write(folder: Path) -> None:
     from train.compare.results import read_run
     from train.compare.table import print_table
 
-    comparison = compare([read_run(run) for run in find_runs([folder])], title=str(folder))
+    here = Path.cwd()
+    title = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    comparison = compare([read_run(run) for run in find_runs([folder])], title=str(title))
     print_table(comparison, sys.stdout)
     try:
         print("\n".join(["", *write_files(comparison, folder)]))
