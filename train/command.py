@@ -25,7 +25,13 @@ from train.sweep import command as sweep
 from train.sweep import tell
 from train.sweep.options import options_of
 from train.sweep.present import present
-from train.sweep.refusals import refuse_in_gang, refuse_launcher, refuse_over_nodes, refuse_several
+from train.sweep.refusals import (
+    refuse_in_gang,
+    refuse_launcher,
+    refuse_over_nodes,
+    refuse_run_dir,
+    refuse_several,
+)
 from train.targets import check_jobs
 
 if TYPE_CHECKING:
@@ -95,6 +101,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
     if line.multirun:
         refuse_over_nodes(jobs)
         refuse_launcher(line)
+        refuse_run_dir(line)
         dry_run |= options_of(line.base).dry_run
     check_groups(jobs)
     if gang is None and not dry_run:

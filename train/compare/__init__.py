@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,24 +12,28 @@ if TYPE_CHECKING:
 # A training job imports nothing of this: libraries are loaded by the functions that need them.
 
 
-def write(folder: Path) -> None:
-    """Compare all runs of a sweep: print the table, write results.csv and report.html there.
+def write(folder: Path, runs: Sequence[Path]) -> None:
+    """Compare the runs of a sweep: print the table, write results.csv and report.html there.
+
+    Args:
+        folder: the sweep's.
+        runs: the folders of its jobs; those without a run are left out.
 
     A disk that is full or cannot be written is told of and no more: the runs are done.
 
-    Raises:
-        ConfigError: when the folder holds no run.
     """
     import sys
 
+    from train import status
     from train.compare.comparison import compare
-    from train.compare.find import find_runs
     from train.compare.results import read_run
     from train.compare.table import print_table
 
     here = Path.cwd()
     title = folder.relative_to(here) if folder.is_relative_to(here) else folder
-    comparison = compare([read_run(run) for run in find_runs([folder])], title=str(title))
+    comparison = compare(
+        [read_run(run) for run in runs if (run / status.FILE).exists()], title=str(title)
+    )
     print_table(comparison, sys.stdout)
     try:
         print("\n".join(["", *write_files(comparison, folder)]))

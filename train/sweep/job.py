@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from train.failure import Kind
 
 REFUSED = 2
+
+LINE = 240
+"""Characters of a cause in a line; the whole stands in the job's status.json, and in the table."""
 
 
 def run(config: DictConfig, folder: Path, notice: Notice) -> int:
@@ -67,5 +71,6 @@ def headline(folder: Path, metric: str | None) -> str:
         value = objective(folder, metric)
         found = "" if value is None else f", {metric or LOSS} {value:.4g}"
         return f"completed in {status.seconds(folder):.0f} s{found}"
-    cause = ((state.get("error") or {}).get("cause") or "").splitlines()
-    return f"{state.get('status', 'not started')}{': ' if cause else ''}{cause[0] if cause else ''}"
+    cause = " ".join(((state.get("error") or {}).get("cause") or "").split())
+    words = [state.get("status", "not started"), shorten(cause, LINE, placeholder=" ...")]
+    return ": ".join(word for word in words if word)

@@ -8,6 +8,7 @@ from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train.command_line import CommandLine, Job
 from train.hydra_api import BASIC_LAUNCHER
+from train.merge import key_of
 from train.problems import refuse
 from train.sweep.options import ROOT
 
@@ -81,3 +82,16 @@ def refuse_launcher(line: CommandLine) -> None:
             f"hydra/launcher={choice} starts jobs without regard to their ranks. Leave it out: "
             "sweep.slots=N runs N jobs at once, each on its share of this machine."
         )
+
+
+def refuse_run_dir(line: CommandLine) -> None:
+    """Refuse a folder for one run: no job of a sweep would go there.
+
+    Raises:
+        ConfigError: naming the key for sweeps.
+    """
+    for text in line.overrides:
+        if key_of(text) == "hydra.run.dir":
+            raise ConfigError(
+                f"-m with {text}: that is the folder of a single run. A sweep's is hydra.sweep.dir."
+            )

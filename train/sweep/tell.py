@@ -22,7 +22,6 @@ PLANNED: dict[Fate, str] = {
     "refused": "refused",
 }
 
-
 ENDS = {0: "completed", 1: "failed", 2: "refused"}
 
 
@@ -70,7 +69,7 @@ def _compare(sweep: Sweep) -> None:
     from train import compare
 
     try:
-        compare.write(sweep.folder)
+        compare.write(sweep.folder, [sweep.folder / e.folder for e in sweep.journal.entries])
     except Exception as error:
         print(
             f"no comparison ({type(error).__name__}: {error}); once the cause is mended: "
