@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
-from components.cluster.network import address_towards, interface_of
+from components.cluster.network import address_towards, interface_of, listening_address
 
 ASK_S = 0.05
 """How often the store is asked for what is awaited."""
@@ -60,7 +60,7 @@ def gang_store(gang: Joined, timeout_s: float) -> dist.Store:
         NoTicket: when it cannot be reached in time.
     """
     serves = gang.rank == 0 and not gang.hosted
-    store = _store(gang.host, gang.port, serves, timeout_s)
+    store = _store(gang.host, gang.port, serves, timeout_s, None)
     if serves:
         _kept.append(store)
     # A gang that was started again must not read what the last one was told.
@@ -94,7 +94,8 @@ def node_store(cluster: Cluster) -> dist.Store:
     """
     assert cluster.rdzv_endpoint is not None
     host, _, port = cluster.rdzv_endpoint.rpartition(":")
-    return _store(host, int(port), cluster.node_rank == 0, cluster.start_timeout_s)
+    serves = cluster.node_rank == 0
+    return _store(host, int(port), serves, cluster.start_timeout_s, cluster.interface)
 
 
 def new_run_id() -> str:
@@ -119,7 +120,9 @@ def local_store() -> tuple[dist.Store, int]:
     return store, port
 
 
-def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:
+def _store(
+    host: str, port: int, serves: bool, timeout_s: float, interface: str | None
+) -> dist.Store:
     if not serves:
         _knock(host, port, timeout_s)
     try:
@@ -130,12 +133,25 @@ def _store(host: str, port: int, serves: bool, timeout_s: float) -> dist.Store:
             timeout=timedelta(seconds=timeout_s),
             wait_for_workers=False,
             multi_tenant=True,
+            master_listen_fd=_listener(host, port, interface) if serves else None,
         )
     except (dist.DistError, RuntimeError, ValueError) as error:
         what = "cannot be served here" if serves else "does not speak as a store does"
         raise NoTicket(
             f"the store at {host}:{port} {what}: {str(error).splitlines()[0]}"
         ) from error
+
+
+def _listener(host: str, port: int, interface: str | None) -> int | None:
+    """Where the store is to listen; None leaves it to the store, which listens everywhere.
+
+    So it is for the store that this process serves at that port already, and where the port is
+    another's, of which the store tells.
+    """
+    try:
+        return socket.create_server((listening_address(host, interface), port)).detach()
+    except OSError:
+        return None
 
 
 def _knock(host: str, port: int, timeout_s: float) -> None:

@@ -93,6 +93,16 @@ def test_the_store_of_one_machine_is_seen_by_no_other() -> None:
     assert dist.TCPStore("127.0.0.1", port, is_master=False).get("a") == b"b"
 
 
+def test_the_store_of_several_listens_where_it_is_looked_for() -> None:
+    port = free_port()
+    before = _listening()
+    store = node_store(_cluster(port, 0))
+    assert _listening() - before == {("127.0.0.1", port)}
+    again = node_store(_cluster(port, 0))  # the same server
+    again.set("a", "b")
+    assert store.get("a") == b"b"
+
+
 def _listening() -> set[tuple[str, int]]:
     """Addresses at which this process takes connections."""
     found = psutil.Process().net_connections()
