@@ -56,7 +56,7 @@ def provenance() -> dict[str, Any]:
             "host": platform.node(),
             "system": platform.platform(),
             "processor": _processor(),
-            "cores": len(os.sched_getaffinity(0)),
+            "cores": os.cpu_count(),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         },
     }

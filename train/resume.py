@@ -285,6 +285,8 @@ def finished(plan: Plan, going: Going | None) -> bool:
         f"{going.folder} is complete: {taken} of {steps} steps, nothing is left to do. For more, "
         f"add {more}; for another run, take another folder or run_id."
     )
+    for change in plan.changes:
+        print(f"not done: {change}", file=sys.stderr)
     return True
 
 

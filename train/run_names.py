@@ -18,6 +18,9 @@ from train.hydra_api import register_resolver
 LIMIT = 80
 """Bytes of a short name. With the time or a job's number in front it stays under 100."""
 
+FIRST = ("parallel", "precision")
+LAST = ("logger", "log_every", "dry_run")
+
 UNSAFE = re.compile(r"[^A-Za-z0-9.]+")
 
 
@@ -52,7 +55,7 @@ def short_name(overrides: Sequence[str]) -> str:
     cut to its last part where that is unique. A name over `LIMIT` bytes ends in
     eight hex digits of the SHA-256 of all overrides, so that two of them differ.
     """
-    pairs = [_pair(text) for text in overrides]
+    pairs = sorted((_pair(text) for text in overrides), key=_place)
     last = Counter(key.rpartition(".")[2] for key, _ in pairs)
     parts = []
     for key, value in pairs:
@@ -65,6 +68,12 @@ def short_name(overrides: Sequence[str]) -> str:
     return f"{name[: LIMIT - 9].rstrip('-_.')}-{digest}"
 
 
+def _place(pair: tuple[str, str]) -> int:
+    """What a reader looks for comes first, and is not cut away; what changes no result last."""
+    key = pair[0]
+    return 0 if key in FIRST else 2 if key.split(".")[0] in LAST else 1
+
+
 def _pair(override: str) -> tuple[str, str]:
     key, _, value = override.partition("=")
     if key.startswith("~"):
@@ -73,4 +82,5 @@ def _pair(override: str) -> tuple[str, str]:
 
 
 def _safe(text: str) -> str:
+    text = re.sub(r"(?<=\d)e\+(?=\d)", "e", text)  # 1e+30 is not to read as 1e-30
     return UNSAFE.sub("-", text).strip("-.")

@@ -223,11 +223,11 @@ class WandbLogger(Logger):
             return self._init_as("online", info)
         except Exception as error:
             log.warning(
-                "W&B could not go online within %.0f s (%s: %s). This run is recorded offline in "
+                "W&B could not go online (%s: %s; after %.0f s). This run is recorded offline in "
                 "%s instead of logger.wandb.mode=online; upload it later with `wandb sync`.",
-                monotonic() - begun,
                 type(error).__name__,
                 error,
+                monotonic() - begun,
                 info.folder / "wandb",
             )
             # The service that failed still holds the run's id.

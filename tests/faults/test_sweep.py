@@ -79,8 +79,7 @@ def test_each_is_recorded_with_its_cause(first: Outcome, case: str) -> None:
     assert run.status["status"] == end
     assert run.status["error"]["kind"] == kind
     assert cause in run.status["error"]["cause"]
-    assert f"{end}: " in first.stderr
-    assert str(run.folder) in first.stderr
+    assert f"  {run.folder.name}: {end}: " in first.stderr
 
 
 def test_the_table_has_them_all(first: Outcome) -> None:

@@ -60,11 +60,18 @@ def test_each_keeps_to_its_share(sweep: Outcome) -> None:
 
 def test_the_terminal_says_when_a_job_begins_and_how_it_ended(sweep: Outcome) -> None:
     for number, end in enumerate(["completed in", "failed: ", "completed in", "failed: "]):
-        assert f"begins: job {number} of 0 to 3: " in sweep.stdout
+        assert f"begins: job {number} ({number + 1} of 4): " in sweep.stdout
         assert f"ended:  job {number}: {end}" in sweep.stdout
     assert "step 1/4" not in sweep.stdout
     console = (sweep.runs[1].folder / "logs" / "console.log").read_text()
     assert "rank 0 failed after 2 steps: ValueError: the widget is upside down" in console
+
+
+def test_the_record_has_the_command_that_was_typed(sweep: Outcome) -> None:
+    command = sweep.runs[0].provenance["command"]
+    assert " -m train -m " in command
+    assert "forkserver" not in command
+    assert sweep.runs[0].provenance["machine"]["cores"] == os.cpu_count()
 
 
 def _both_train(folder: Path) -> bool:

@@ -97,3 +97,9 @@ def test_register_may_be_called_again() -> None:
     run_names.register()
     config = OmegaConf.create({"o": ["a=1"], "name": "${run_name:${o}}"})
     assert config.name == "a-1"
+
+
+def test_what_a_reader_looks_for_comes_first() -> None:
+    words = ["logger.wandb.project=mine", "steps=4", "precision=bf16", "parallel=fsdp"]
+    assert short_name(words) == "precision-bf16_parallel-fsdp_steps-4_project-mine"
+    assert short_name(["optimizer.lr=1e+30"]) == "lr-1e30"

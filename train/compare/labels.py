@@ -15,31 +15,36 @@ def labels(firsts: Sequence[Facts], keys: Sequence[str]) -> list[str]:
     """A label for each row, all different.
 
     `parallel` and `precision` stand by their words alone, other keys as `lr=0.01`: by their last
-    part where that is unique.
+    part where that is unique. Where rows differ in many keys, a row is told by those alone in which
+    it differs from rows of the same cell.
 
     Args:
         firsts: a run of each row.
         keys: in which rows differ.
     """
     own = [key for key in keys if key not in CELL]
-    ends = {key: key.rpartition(".")[2] for key in own}
+    cell = [key for key in CELL if key in keys] or ([] if own else [*CELL])
+    words = [" ".join(text(one.words[key]) for key in cell if key in one.words) for one in firsts]
+    # With few keys each row names them all, so that what differs between cells is seen as well.
+    groups = words if len(own) > MOST else ["all"] * len(words)
+    found = [*words]
+    for group in {*groups}:
+        places = [place for place, other in enumerate(groups) if other == group]
+        for place, more in zip(places, _further([firsts[p] for p in places], own), strict=True):
+            found[place] = f"{words[place]} {more}".strip() or firsts[place].result.name
+    found = _told_apart(found, [str(one.result.cell.get("cluster", "")) for one in firsts])
+    return _told_apart(found, [str(one.result.folder) for one in firsts])
+
+
+def _further(some: Sequence[Facts], keys: Sequence[str]) -> list[str]:
+    """What tells rows of the same cell apart; a folder's name where that is too much."""
+    differing = [key for key in keys if len({text(one.value(key)) for one in some}) > 1]
+    if len(differing) > MOST:
+        return [one.result.name for one in some]
+    ends = {key: key.rpartition(".")[2] for key in differing}
     count = Counter(ends.values())
     short = {key: end if count[end] == 1 else key for key, end in ends.items()}
-    cell = [key for key in CELL if key in keys] or ([] if own else [*CELL])
-
-    def label(one: Facts) -> str:
-        words = [text(one.words[key]) for key in cell if key in one.words]
-        if len(own) > MOST:
-            words.append(one.result.name)
-        else:
-            words += [f"{short[key]}={text(one.value(key))}" for key in own]
-        return " ".join(words) or one.result.name
-
-    found = _told_apart(
-        [label(one) for one in firsts],
-        [str(one.result.cell.get("cluster", "")) for one in firsts],
-    )
-    return _told_apart(found, [str(one.result.folder) for one in firsts])
+    return [" ".join(f"{short[key]}={text(one.value(key))}" for key in differing) for one in some]
 
 
 def _told_apart(found: list[str], by: Sequence[str]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from train.files import write_json
+from train.merge import key_of
 from train.sweep import job
 from train.sweep.cells import Cell
-from train.sweep.options import LOSS, SweepOptions
+from train.sweep.options import LOSS, ROOT, SweepOptions
 from train.sweep.present import Sweep
 
 FILE = "best.json"
@@ -50,9 +52,16 @@ def write_best(sweep: Sweep, own: list[str]) -> str:
             "value": found.value,
             "job": found.cell.number,
             "folder": found.cell.folder.name,
-            "overrides": found.cell.job.overrides,
+            "overrides": _own(found.cell),
             "jobs": len(sweep.cells),
         },
     )
     words = own[found.cell.number]
-    return f"best: job {found.cell.number} {options.objective or LOSS} {found.value:.4g}: {words}"
+    told = f"best: job {found.cell.number} {options.objective or LOSS} {found.value:.4g}: {words}"
+    return f"{told}\nthe same again: {shlex.join(['python', '-m', 'train', *_own(found.cell)])}"
+
+
+def _own(cell: Cell) -> list[str]:
+    """The overrides of a run like this job: without those that make a sweep of it."""
+    words = [(key_of(text).partition(".")[0], text) for text in cell.job.overrides]
+    return [text for key, text in words if key != ROOT]

@@ -12,6 +12,7 @@ from train import lock, status
 from train.command_line import Job
 from train.config_hash import config_hash
 from train.newest import newest
+from train.run_names import short_name
 from train.sweep.journal import Entry, Journal
 
 Fate = Literal["run", "go on", "done", "refused"]
@@ -65,8 +66,7 @@ def new_cell(job: Job, number: int, journal: Journal, repeat: int = 0) -> Cell:
         digest = f"{digest}-{repeat}"
     entry = journal.find(digest)
     if entry is None:
-        taken = {entry.folder for entry in journal.entries}
-        entry = Entry(_free_name(job.folder.name, taken), job.overrides, digest)
+        entry = Entry(_free_name(job, journal), job.overrides, digest)
         twin = journal.twin(job.overrides)
         cell = Cell(job, number, journal.folder / entry.folder)
         if repeat:
@@ -105,9 +105,14 @@ def refuse_taken(folder: Path, of: str = "run") -> None:
             lock.release(folder.absolute())
 
 
-def _free_name(name: str, taken: set[str]) -> str:
-    """`name`, or with a number behind it where another job of the sweep has that folder."""
+def _free_name(job: Job, journal: Journal) -> str:
+    """The job's folder, with what it has of its own where another job has that name."""
+    others = {entry.folder: entry.overrides for entry in journal.entries}
+    name = job.folder.name
+    if name in others:
+        further = [text for text in job.overrides if text not in others[name]]
+        name = f"{name}_{short_name(further)}" if further else name
     free, number = name, 2
-    while free in taken:
+    while free in others:
         free, number = f"{name}-{number}", number + 1
     return free

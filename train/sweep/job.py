@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REFUSED = 2
 
-LINE = 240
+LINE = 120
 """Characters of a cause in a line; the whole stands in the job's status.json, and in the table."""
 
 

@@ -79,9 +79,9 @@ def _stops(sweep: Sweep, code: int) -> bool:
 
 
 def title(sweep: Sweep, cell: Cell) -> str:
-    """A job's number, of how many, and its overrides."""
-    last = "" if sweep.search else f" of 0 to {len(sweep.cells) - 1}"
-    return f"job {cell.number}{last}: {' '.join(cell.job.overrides)}"
+    """A job's number, as its folder's name has it, which of how many, and its overrides."""
+    place = "" if sweep.search else f" ({sweep.cells.index(cell) + 1} of {len(sweep.cells)})"
+    return f"job {cell.number}{place}: {' '.join(cell.job.overrides)}"
 
 
 @dataclass
@@ -166,7 +166,7 @@ class Slots:
             slot.cell = None
             self._ended.append(code)
             words = job.headline(cell.folder, self.sweep.options.objective)
-            print(f"ended:  job {cell.number}: {words}: {cell.folder}", flush=True)
+            print(f"ended:  job {cell.number}: {words} ({cell.folder.name})", flush=True)
 
     def _lost(self, slot: _Slot, cell: Cell) -> int:
         """A slot's process is gone, and its job's ranks with it."""
@@ -202,16 +202,24 @@ class Slots:
 def _start(share: Share, modules: tuple[str, ...]) -> _Slot:
     context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_lead_jobs, args=(share, theirs, modules), name="slot")
+    args = (share, theirs, modules, sys.orig_argv)
+    process = context.Process(target=_lead_jobs, args=args, name="slot")
     with ignored(*HEEDED):
         process.start()
     theirs.close()
     return _Slot(share, process, ours)
 
 
-def _lead_jobs(share: Share, pipe: Connection, modules: tuple[str, ...]) -> None:
-    """A slot: lead jobs until there is none."""
+def _lead_jobs(
+    share: Share, pipe: Connection, modules: tuple[str, ...], command: list[str]
+) -> None:
+    """A slot: lead jobs until there is none.
+
+    Args:
+        command: that of the sweep, for the records.
+    """
     die_with_controller()
+    sys.orig_argv = command
     for number in HEEDED:
         signal.signal(number, signal.SIG_DFL)  # the server that this was forked from ignores them
     raise_interrupts()

@@ -46,7 +46,7 @@ def end_at_once(sweep: Sweep) -> int:
     for cell, state in bad:
         if state:
             words = job.headline(cell.folder, sweep.options.objective)
-            print(f"  job {cell.number} {words}\n    {cell.folder}", file=out)
+            print(f"  {cell.folder.name}: {words}", file=out)
     left = sum(not state for _, state in bad)
     if left:
         print(f"  not started: {left} job{'s' if left > 1 else ''}", file=out)

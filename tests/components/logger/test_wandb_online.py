@@ -133,7 +133,7 @@ def test_a_server_that_never_answers_is_given_up_in_time(
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         send(tmp_path, 1, init_timeout_s=1.0)
     [warning] = our_warnings(caplog)
-    assert "W&B could not go online within" in warning
+    assert "W&B could not go online" in warning
     assert [entry["item"]["step"] for entry in read_back(tmp_path)["history"]] == [1]
 
 

@@ -89,10 +89,20 @@ def test_the_same_cell_on_more_ranks_is_another_row(tmp_path: Path) -> None:
     assert [row.label for row in found.rows] == ["ddp fp32 1x2-cpu", "ddp fp32 1x4-cpu"]
 
 
-def test_runs_that_differ_in_many_keys_are_named_by_their_folders(tmp_path: Path) -> None:
+def test_runs_that_differ_in_many_keys_are_told_apart_within_their_cell(tmp_path: Path) -> None:
     other = {f"optimizer.k{n}": n for n in range(5)}
-    found = _compare(tmp_path, [{}, {"parallel": "fsdp", "config": other}])
-    assert [row.label for row in found.rows] == ["ddp 0_run", "fsdp 1_run"]
+    third = {**other, "optimizer.k4": 7}
+    runs = [{}, {"parallel": "fsdp", "config": other}, {"parallel": "fsdp", "config": third}]
+    found = _compare(tmp_path, runs)
+    assert [row.label for row in found.rows] == ["ddp", "fsdp k4=4", "fsdp k4=7"]
+
+
+def test_runs_of_one_cell_that_differ_in_many_keys_are_named_by_their_folders(
+    tmp_path: Path,
+) -> None:
+    other = {f"optimizer.k{n}": n for n in range(5)}
+    found = _compare(tmp_path, [{}, {"config": other}])
+    assert [row.label for row in found.rows] == ["0_run", "1_run"]
 
 
 def test_a_number_that_was_left_open_is_named_where_somebody_set_it(tmp_path: Path) -> None:
