@@ -144,6 +144,8 @@ class Member:
             self._end(own, exit_code(own), wait=own.victim and not own.agreed)
         if self.gang.rank == 0:
             status.finish(self.folder, "completed", attempt=self.attempt)
+            # By the log, which rank 0 shows: its standard output is the rank's by now.
+            log.info("completed in %.0f s: %s", status.seconds(self.folder), self.folder)
         return DONE
 
     def _signalled(self, signum: int) -> None:

@@ -153,6 +153,6 @@ def test_a_preempted_sweep_starts_no_other_job(tmp_path: Path) -> None:
         outcome = command.outcome()
     assert outcome.code == 75
     assert [run.status["status"] for run in outcome.runs] == ["completed", "preempted"]
-    assert "1 of 2 jobs completed" in outcome.stderr
+    assert "1 of 4 jobs completed" in outcome.stderr
     assert "preempted: " in outcome.stderr
     assert "not started: 2 jobs" in outcome.stderr

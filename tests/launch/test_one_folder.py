@@ -57,7 +57,7 @@ def test_torchrun(tmp_path: Path, late: int) -> None:
         outcome = command.outcome(90).completed()
         command.gone_after()
     run = check_only(tmp_path)
-    assert outcome.stdout.count(str(run.folder)) == 1
+    assert outcome.stdout.count(str(run.folder)) == 2  # where it begins and where it ends
 
 
 def test_srun(tmp_path: Path) -> None:
