@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import torch.distributed as dist
 
@@ -16,7 +18,6 @@ from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from train import failure, orders
 from train.failure import Failure
-from train.run_plan import Plan
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,16 @@ class Place:
     host: str
     port: int
     interface: str | None
+
+
+class Ranked(Protocol):
+    """What a gang needs to know of a plan."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    @property
+    def local_world_size(self) -> int: ...
 
 
 def meet(cluster: Cluster) -> Place:
@@ -57,22 +68,30 @@ def _rank(gang: Joined, folder: str, interface: str | None, attempt: int) -> Non
 
 
 def run_gang(
-    plan: Plan, ticket: Ticket, place: Place, nodes: Nodes, notice: Notice
+    plan: Ranked,
+    ticket: Ticket,
+    place: Place,
+    nodes: Nodes,
+    notice: Notice,
+    rank: Callable[[Joined, str, str | None, int], None] = _rank,
 ) -> Failure | None:
     """Run this node's ranks and let the other nodes know of their end; what explains that.
+
+    Args:
+        rank: what a rank's process does, in the folder of the ticket; it trains by default.
 
     Raises:
         Interrupted: by a signal; the ranks are gone by then.
     """
     folder, cluster = Path(ticket.folder), plan.cluster
     ranks = members(cluster, plan.local_world_size, place.host, place.port, ticket.attempt)
-    numbers = [rank.rank for rank in ranks]
+    numbers = [member.rank for member in ranks]
     exits: list[Exit] = []
     failures: list[Failure] = []
     try:
         exits = launch(
             ranks,
-            _rank,
+            rank,
             (ticket.folder, place.interface, ticket.attempt),
             notice,
             cluster.preempt_grace_s,

@@ -23,8 +23,8 @@ from components.precision import Precision
 from train import sizes
 from train.kinds import build_kind, build_loggers, build_objective
 from train.optimizer_trial import try_optimizer
+from train.placement import placed
 from train.run_plan import Plan
-from train.targets import build
 
 
 def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
@@ -118,26 +118,9 @@ def _ranks(
     cluster: Cluster, parallel: Parallel, config: DictConfig, joined: Joined | None
 ) -> tuple[Cluster, int, int]:
     """The cluster with the number of nodes that holds, ranks on this node, and ranks in all."""
-    asked = config.cluster.nproc_per_node
-    if joined is None:
-        local = cluster.local_world_size(parallel.one_process)
-        world = local * cluster.nnodes
-    else:
-        local, world = joined.local_world_size, joined.world_size
-        if asked not in ("auto", local):
-            raise ConfigError(
-                f"cluster.nproc_per_node={asked}, but {joined.launcher} started {local} processes "
-                f"on this node. Leave cluster.nproc_per_node=auto under {joined.launcher}, or have "
-                f"it start {asked}."
-            )
-        if cluster.max_restarts:
-            raise ConfigError(
-                f"cluster.max_restarts={cluster.max_restarts} under {joined.launcher}, which alone "
-                "can start its processes again. Set cluster.max_restarts=0; torchrun has "
-                "--max-restarts, and a Slurm job can be requeued."
-            )
-        cluster = _with_nodes(cluster, config, joined)
+    cluster, local, world = placed(cluster, config.cluster, parallel.one_process, joined)
     if parallel.one_process and world > 1:
+        asked = config.cluster.nproc_per_node
         source = f"{joined.launcher} started" if joined else f"cluster.nproc_per_node={asked} and "
         source = source if joined else f"{source}cluster.nnodes={cluster.nnodes} ask for"
         raise ConfigError(
@@ -146,22 +129,6 @@ def _ranks(
             "cluster.nproc_per_node=1."
         )
     return cluster, local, world
-
-
-def _with_nodes(cluster: Cluster, config: DictConfig, joined: Joined) -> Cluster:
-    """The cluster with the nodes that the outside launcher started, unless the config denies it."""
-    if cluster.nnodes not in (1, joined.nnodes):
-        raise ConfigError(
-            f"cluster.nnodes={cluster.nnodes}, but {joined.launcher} started the run on "
-            f"{joined.nnodes}. Drop cluster.nnodes under {joined.launcher}, or have it start "
-            f"{cluster.nnodes}."
-        )
-    node = config.cluster.copy()
-    with open_dict(node):
-        node.nnodes, node.node_rank = joined.nnodes, 0
-        node.rdzv_endpoint = f"{joined.host}:{joined.port}"
-    built: Cluster = build(node, "cluster")
-    return built
 
 
 def _check_disk(folder: Path, parameters: int, checkpoint: Checkpoint) -> None:

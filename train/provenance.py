@@ -55,7 +55,7 @@ def provenance() -> dict[str, Any]:
         "machine": {
             "host": platform.node(),
             "system": platform.platform(),
-            "processor": _processor(),
+            "processor": processor(),
             "cores": os.cpu_count(),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         },
@@ -154,7 +154,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor() -> str:
+    """This machine's, as the kernel names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
