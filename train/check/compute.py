@@ -15,7 +15,7 @@ GPU_TYPES = {**CPU_TYPES, "fp16": torch.float16}
 SMALLEST = 128
 """Edge of the first product, which tells how large the one that counts can be."""
 
-TRIES = 5
+TRIES, COPIES = 5, 10
 
 
 def matmul_rates(control: Control, limits: Limits) -> dict[str, float]:
@@ -50,5 +50,5 @@ def copy_rate(control: Control, limits: Limits) -> float:
     source = torch.ones(limits.copy_bytes, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     control.highest(0)  # all at once, as in a run: ranks of a node share its memory
-    seconds = [seconds_per_call(lambda: target.copy_(source), device) for _ in range(TRIES + 1)]
+    seconds = [seconds_per_call(lambda: target.copy_(source), device) for _ in range(COPIES)]
     return limits.copy_bytes / min(seconds)

@@ -83,16 +83,16 @@ def lead(plan: CheckPlan) -> list[dict[str, Any]]:
         raise CheckFailed(str(error)) from error
     if plan.cluster.nnodes > 1:
         _await_nodes(plan, place)
-    folder = Path(tempfile.mkdtemp(prefix="shardlab-check-"))
-    ticket = Ticket(str(folder), new_run_id(), OmegaConf.to_yaml(plan.config))
-    settle(ticket)
-    announce(place.store, ticket)
-    board = _board(plan, place)
-    first = _run(plan, ticket, place, board)
-    if first is not None:
-        raise explained(first, board.stages(plan.world_size), folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    return board.results(plan.world_size, LAST_WORDS_S)
+    ticket = Ticket(
+        tempfile.mkdtemp(prefix="shardlab-check-"), new_run_id(), OmegaConf.to_yaml(plan.config)
+    )
+    with _kept_on_failure(ticket) as folder:
+        announce(place.store, ticket)
+        board = _board(plan, place)
+        first = _run(plan, ticket, place, board)
+        if first is not None:
+            raise explained(first, board.stages(plan.world_size), folder)
+        return board.results(plan.world_size, LAST_WORDS_S)
 
 
 def follow(plan: CheckPlan) -> None:
@@ -116,16 +116,29 @@ def follow(plan: CheckPlan) -> None:
     if ticket.exit_code is not None:
         raise CheckFailed(f"node {node}: node 0 began no check; its message says why")
     print(f"node {node} takes part; node 0 shows what is found", flush=True)
+    with _kept_on_failure(ticket) as folder:
+        nodes = Nodes(place.store, ticket.run_id, node, cluster.nnodes)
+        own = run_gang(plan, ticket, place, nodes, AtOnce(), run_rank)
+        try:
+            word, _ = nodes.verdict()
+            first = None if word is None else Failure(**word)
+        except Gone:
+            first = own or failure.killed("node 0 ended without a word")
+        if first is not None:
+            raise explained(first, {}, folder)
+
+
+@contextmanager
+def _kept_on_failure(ticket: Ticket) -> Iterator[Path]:
+    """The folder of the ranks' logs and config, which goes unless there is a failure to read of."""
     folder = settle(ticket)
-    nodes = Nodes(place.store, ticket.run_id, node, cluster.nnodes)
-    own = run_gang(plan, ticket, place, nodes, AtOnce(), run_rank)
     try:
-        word, _ = nodes.verdict()
-        first = None if word is None else Failure(**word)
-    except Gone:
-        first = own or failure.killed("node 0 ended without a word")
-    if first is not None:
-        raise explained(first, {}, folder)
+        yield folder
+    except CheckFailed:
+        raise
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     shutil.rmtree(folder, ignore_errors=True)
 
 
