@@ -103,6 +103,7 @@ def _heading(plan: CheckPlan) -> str:
 def _tell(
     plan: CheckPlan, results: list[dict[str, Any]], path: Path | None, quick: bool, seconds: float
 ) -> None:
+    from train.check.failed import CheckFailed
     from train.check.report import make_report
     from train.check.table import print_report
     from train.files import write_json
@@ -119,13 +120,19 @@ def _tell(
     print_report(report, sys.stdout)
     print(f"measured in {seconds:.0f} s", flush=True)
     if path is not None:
-        write_json(path, report)
+        try:
+            write_json(path.resolve(), report)
+        except OSError as error:
+            raise CheckFailed(f"{path} could not be written: {error.strerror or error}") from error
         print(f"all numbers: {path}", flush=True)
 
 
 def _check_json(path: Path | None) -> None:
-    """Refuse a file that could not be written in the end."""
-    if path is not None and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
+    """Refuse a file that could not be written in the end. A device would be replaced by one."""
+    if path is None:
+        return
+    place = path.resolve()
+    if (place.exists() and not place.is_file()) or not os.access(place.parent, os.W_OK):
         raise ConfigError(
             f"--json {path}: no file can be written there. Give a path in a folder of yours."
         )

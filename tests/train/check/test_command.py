@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from components.cluster.signals import HEEDED
 from tests.processes import Family, family
 from tests.runs import Outcome, outcome, start_train
 from train.check.collectives import COLLECTIVES
+from train.check.command import main
 
 CHECK = (sys.executable, "-m", "train.check")
 ENDS_S = 60.0
@@ -152,7 +154,15 @@ def test_a_node_that_does_not_come_is_named(tmp_path: Path) -> None:
     assert f"node 1 and node 2 did not come to {endpoint} within 0.5 s" in done.stderr
 
 
-def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
-    done = _check(tmp_path, "--json", "nowhere/all.json")
-    assert done.code == 2
-    assert done.stderr.startswith("refused: --json nowhere/all.json: no file can be written there")
+@pytest.mark.parametrize("path", ["nowhere/all.json", ".", "/dev/null"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {number: signal.getsignal(number) for number in HEEDED}
+    code = main(["--json", path])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert code == 2
+    assert capsys.readouterr().err == (
+        f"refused: --json {path}: no file can be written there. Give a path in a folder of yours.\n"
+    )
