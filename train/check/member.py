@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -23,6 +24,7 @@ from train.check.board import Board
 from train.check.failed import CheckFailed, explained, in_words
 from train.check.plan import CheckPlan
 from train.check.rank import failure_of, take_part
+from train.failure import Failure
 from train.member import JOIN_TIMEOUT_S, WORD_S
 
 
@@ -51,10 +53,22 @@ def lead_gang(plan: CheckPlan, gang: Joined) -> list[dict[str, Any]]:
         take_part(gang, plan.config, None)
     except Exception as error:
         own = failure_of(0, error)
-        time.sleep(WORD_S)  # for the one that failed first to say why
-        first = failure.first([own, *board.failures(world_size)])
-        raise explained(first or own, board.stages(world_size)) from error
+        time.sleep(WORD_S)  # for the others to say why, if they can
+        first = guilty([own, *board.failures(world_size)], world_size)
+        raise explained(first, board.stages(world_size)) from error
     return board.results(world_size, cluster.timeout_s)
+
+
+def guilty(told: Sequence[Failure], world_size: int) -> Failure:
+    """What explains the failures: one of them, or that ranks said nothing where all are victims."""
+    silent = sorted({*range(world_size)} - {one.rank for one in told})
+    if silent and all(one.victim for one in told):
+        return failure.killed(
+            f"{in_words(silent)}: said nothing while others waited: killed, or it hangs"
+        )
+    first = failure.first(told)
+    assert first is not None
+    return first
 
 
 def follow_rank(gang: Joined) -> int:
