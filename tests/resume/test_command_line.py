@@ -255,10 +255,10 @@ def test_a_run_of_a_sweep_that_a_config_outside_asked_for(
 ) -> None:
     group = tmp_path / "conf" / "sweep"
     group.mkdir(parents=True)
-    (group / "seeds.yaml").write_text(
+    (group / "repeats.yaml").write_text(
         "# @package _global_\nhydra:\n  mode: MULTIRUN\n  sweeper: {params: {seed: '3,4'}}\n"
     )
-    words = ("--config-dir", "conf", *SMALL, "+sweep=seeds", "steps=2")
+    words = ("--config-dir", "conf", *SMALL, "+sweep=repeats", "steps=2")
     outcome = run_train(tmp_path, *words).completed()
     monkeypatch.chdir("/")
     second = outcome.runs[1].folder
