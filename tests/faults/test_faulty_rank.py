@@ -70,7 +70,7 @@ def test_the_other_jobs_run_and_the_end_names_the_failed_ones(sweep: Outcome) ->
     assert len(sweep.runs) == len(FAULTS) + 1
     end = sweep.stderr[sweep.stderr.index("1 of 7 jobs completed") :]
     for fault in FAULTS:
-        assert str(sweep.find(model__fault=fault).folder) in end
+        assert f"  {sweep.find(model__fault=fault).folder.name}: failed: " in end
 
 
 def test_nothing_is_left_in_the_folder_but_the_record(sweep: Outcome) -> None:

@@ -106,7 +106,7 @@ def _tells(name: str, comparison: Comparison, cells: Cells) -> bool:
     """Whether a column says more than the others."""
     values = [row.values for row in comparison.rows]
     if name in ("loss_difference", "speed_up"):
-        return comparison.reference is not None and len(comparison.rows) > 1
+        return comparison.reference is not None and len(comparison.rows) > 1 and any(cells)
     if name == "skipped_steps":
         return any(row[name].mean for row in values)
     if name == "train_loss_last":  # where it has to stand for a validation
