@@ -73,13 +73,19 @@ def test_an_interrupt_at_the_start(tmp_path: Path) -> None:
     assert "Traceback" not in outcome.stderr
 
 
+def claimed(command: Family) -> bool:
+    """Whether the run has its folder, and its status has been written."""
+    run = command.run()
+    return run is not None and bool(run.status)
+
+
 @pytest.mark.parametrize("when", ["collective", "data", "start"])
 def test_no_process_outlives_a_killed_controller(tmp_path: Path, when: str) -> None:
     with family(tmp_path, *(WORKERS if when == "data" else STALLED)) as command:
         if when == "collective":
             stalled(command)
         else:
-            command.until(command.run if when == "start" else lambda: command.training(2))
+            command.until(lambda: claimed(command) if when == "start" else command.training(2))
         command.first.kill()
         # At the start the fork server is at its imports, and sees the end once they are done.
         command.gone_after(30 if when == "start" else 10)
