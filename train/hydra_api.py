@@ -106,20 +106,16 @@ def place_job(config: DictConfig, folder: Path, number: int) -> None:
         config.hydra.sweep.dir, config.hydra.sweep.subdir = str(folder.parent), folder.name
 
 
-def enter_job(context: HydraContext, config: DictConfig, task: Callable[[DictConfig], Any]) -> None:
-    """Make a placed job's folder with what Hydra keeps in it, and call `task` with its config.
-
-    Raises:
-        Exception: of `task`.
-    """
+def enter_job(context: HydraContext, config: DictConfig) -> DictConfig:
+    """Make a placed job's folder with what Hydra keeps in it; the job's resolved config."""
     result = run_job(
         hydra_context=context,
-        task_function=task,
+        task_function=resolved,
         config=config,
         job_dir_key="hydra.sweep.dir",
         job_subdir_key="hydra.sweep.subdir",
     )
-    _ = result.return_value  # raises what the task has raised
+    return cast(DictConfig, result.return_value)
 
 
 def is_search(config: DictConfig) -> bool:

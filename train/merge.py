@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 START_ONLY = ("resume", "resume_allow", "run_id", "dry_run")
 """Keys that say how one command starts a run, and are not handed on to the next."""
@@ -33,3 +34,9 @@ def merged(before: Sequence[str], given: Sequence[str], groups: Collection[str])
 def key_of(override: str) -> str:
     """The key of `key=value`, `+key=value`, `++key=value`, `~key` or `~key=value`."""
     return override.lstrip("+~").partition("=")[0].partition("@")[0].strip()
+
+
+def folder_word(key: str, folder: Path) -> str:
+    """The override that sets `key` to a folder, whatever characters the folder's name has."""
+    text = str(folder).replace("'", "\\'").replace("${", "\\${")
+    return f"{key}='{text}'"

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from components.errors import ConfigError
-from train.merge import START_ONLY, key_of
+from train.merge import START_ONLY, folder_word, key_of
 from train.reproduce_code import Tree, moved
 
 SWEEPS = (
@@ -78,12 +78,11 @@ def rerun(
     then, project = Path(provenance["cwd"]), _project(provenance, trees)
     cwd = then if then.is_dir() else Path.cwd()
     pinned = pins(config, provenance)
-    place = str(out.absolute()).replace("'", "\\'").replace("${", "\\${")
     words = [
         *_words(folder, project, trees),
         *(f"++{key}={value}" for key, value in pinned.items()),
         "hydra.mode=RUN",
-        f"hydra.run.dir='{place}'",
+        folder_word("hydra.run.dir", out.absolute()),
     ]
     recorded = provenance.get("environment", {})
     environ = environment(os.environ, recorded)

@@ -12,7 +12,7 @@ from yaml import YAMLError
 from components.errors import ConfigError
 from train.command_line import CommandLine, parse
 from train.hydra_api import CONF
-from train.merge import key_of, merged
+from train.merge import folder_word, key_of, merged
 
 AUTO = "auto"
 GO_ON = ("resume", "sweep.resume")
@@ -57,9 +57,8 @@ def continued(line: CommandLine, folder: Path) -> CommandLine:
 def with_folder(line: CommandLine, folder: Path) -> CommandLine:
     """The same command in a given folder: one run, whatever its config says of sweeps."""
     others = [text for text in line.argv if key_of(text) not in ("hydra.run.dir", "hydra.mode")]
-    text = str(folder).replace("'", "\\'").replace("${", "\\${")
     mode = ["hydra.mode=RUN"] if line.multirun else []
-    return parse([*others, *mode, f"hydra.run.dir='{text}'"])
+    return parse([*others, *mode, folder_word("hydra.run.dir", folder)])
 
 
 @dataclass(frozen=True)

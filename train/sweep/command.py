@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from components.errors import ConfigError
 from train import hydra_api, lock, run_names, status
 from train.command_line import CommandLine, Job, parse
-from train.merge import key_of
+from train.merge import folder_word, key_of
 from train.sweep import tell
 from train.sweep.cells import Cell, plan, refuse_taken
 from train.sweep.decided import decided_before
@@ -105,10 +104,6 @@ def run(sweep: Sweep) -> int:
             "folder with room that you may write, or set hydra.sweep.dir to another."
         ) from error
     print(tell.plan(sweep), flush=True)
-    hydra_api.run_sweep(LocalLauncher, Search, [*sweep.line.argv, _in(sweep.folder)])
+    argv = [*sweep.line.argv, folder_word("hydra.sweep.dir", sweep.folder)]
+    hydra_api.run_sweep(LocalLauncher, Search, argv)
     return tell.end(sweep)
-
-
-def _in(folder: Path) -> str:
-    text = str(folder).replace("'", "\\'").replace("${", "\\${")
-    return f"hydra.sweep.dir='{text}'"

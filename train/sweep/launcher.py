@@ -74,9 +74,7 @@ class LocalLauncher(Launcher):
         """Make a job's folder with what Hydra keeps of it; the job's resolved config."""
         config = cell.job.composed.copy()
         hydra_api.place_job(config, cell.folder, cell.number)
-        kept: list[DictConfig] = []
-        hydra_api.enter_job(self.context, config, lambda own: kept.append(hydra_api.resolved(own)))
-        return kept[0]
+        return hydra_api.enter_job(self.context, config)
 
     def _result(self, sweep: Sweep, cell: Cell) -> JobReturn:
         result = JobReturn(overrides=cell.job.overrides, status=JobStatus.COMPLETED)

@@ -128,7 +128,7 @@ class Slots:
                     self._wait()
             return max(self._ended, default=DONE)
         finally:
-            self._end(signal.SIGINT)
+            self._end()
 
     def _over(self) -> bool:
         if self.sweep.notice.asked:
@@ -185,13 +185,13 @@ class Slots:
                 with suppress(ProcessLookupError):
                     os.kill(slot.process.pid, signum)
 
-    def _end(self, signum: int) -> None:
+    def _end(self) -> None:
         """No job is left, or all are to end now. Bounded."""
         with ignored(*HEEDED):
             for slot in self._slots:
                 slot.pipe.close()
             if any(slot.cell for slot in self._slots):
-                self._signal(signum)
+                self._signal(signal.SIGINT)
             for slot in self._slots:
                 slot.process.join(END_S)
                 if slot.process.is_alive():
