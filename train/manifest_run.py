@@ -74,18 +74,17 @@ def checked(words: Sequence[str], name: str | None) -> Checked:
     _refuse_others(line)
     refuse([_secret(key) for key in secrets_in(line)])
     _refuse_own_place(line)
-    run_id = line.base.get("run_id")
-    name = name or name_of(words, run_id)
-    if run_id is None:
-        args.append(f"run_id={name}")
-        line = parse(args)
     pods.register(FIRST_POD)
     (job,) = jobs = compose_jobs(line)
     check_groups(jobs)
     check_jobs(jobs)
     config = job.config
-    identity.folder_of(config.run_id, name)
+    _refuse_resume(config.resume)
+    identity.folder_of(config.run_id, "")
+    name = name or name_of(words, config.run_id)
     check_name(name, config.cluster.nnodes)
+    if config.run_id is None:
+        args.append(_run_id(line, name))
     if config.cluster.device == "auto":
         raise ConfigError(
             "cluster.device=auto: whether the pods have GPUs is not to be seen from here. Give "
@@ -143,12 +142,25 @@ def _refuse_others(line: CommandLine) -> None:
             "-m: a TrainJob is one run. Write a manifest for each, or run the sweep in one pod by "
             "a command of your own, with cluster=single_node."
         )
-    resume = line.base.get("resume")
+
+
+def _refuse_resume(resume: str | None) -> None:
     if resume not in (None, "auto"):
         raise ConfigError(
             f"resume={resume}: what that run was started with is in its folder, which need not be "
             "here. Give its own words again with its run_id=<name>: the run goes on."
         )
+
+
+def _run_id(line: CommandLine, name: str) -> str:
+    """The override by which pods that are started again go on with the run."""
+    word = f"run_id={name}"
+    (override,) = line.composer.parse([word])
+    if override.value() != name:
+        raise ConfigError(
+            f"--name {name}: is read as {override.value()}, no text. Take another name."
+        )
+    return word
 
 
 def _refuse_own_place(line: CommandLine) -> None:
