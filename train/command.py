@@ -15,7 +15,7 @@ from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
-from train import hydra_api, lock, resume, status
+from train import hydra_api, lock, pods, resume, status
 from train.command_line import CommandLine, Job, compose_jobs
 from train.groups import check_groups
 from train.merge import key_of
@@ -92,11 +92,14 @@ def command(argv: list[str], gang: Joined | None) -> int:
             print(told, file=sys.stderr)
         hydra_api.run(run_job, line.argv)
         return 0
+    pods.check(line.base)
     line = sweep.expand(line)
     refuse_in_gang(line, gang)
     refuse_several(line)
     line, going = resume.expand(line, gang)
     jobs = compose_jobs(line)
+    for job in jobs:
+        pods.check(job.composed)
     dry_run = any(job.config.dry_run for job in jobs)
     if line.multirun:
         refuse_over_nodes(jobs)
@@ -135,18 +138,30 @@ def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going |
     plan = resume.onto(preflight(job.config, gang, job.folder), going)
     if resume.finished(plan, going):
         return 0
-    if going is None:
-        status.check_free(job.folder)
+    follows = gang is None and plan.cluster.node_rank > 0
+    if going is None and not follows:  # node 0 may hold it already
+        _check_free(plan, job, gang)
     if job.config.dry_run:
         _show_dry(plan, job.folder)
         return 0
-    if gang is None and plan.cluster.node_rank > 0:
+    if follows:
         return follow_node(plan)
     if going is not None:
         lock.take(going.folder.absolute())
         resume.keep(going)
     hydra_api.run(run_job, line.argv)
     return 0
+
+
+def _check_free(plan: Plan, job: Job, gang: Joined | None) -> None:
+    from train.launch import refuse_nodes
+
+    try:
+        status.check_free(job.folder)
+    except ConfigError:
+        if gang is None and not job.config.dry_run:
+            refuse_nodes(plan)
+        raise
 
 
 def _show_dry(plan: Plan, folder: Path) -> None:

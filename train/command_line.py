@@ -17,7 +17,7 @@ from typing import NoReturn
 from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ConfigError
-from train import run_names
+from train import pods, run_names
 from train.composed import check_composed
 from train.config_tree import as_written
 from train.diagnosis import explain, open_choices, several_values, unparsable
@@ -112,6 +112,7 @@ def parse(argv: list[str]) -> CommandLine:
         args.config_path = os.path.abspath(args.config_path)
 
     run_names.register()
+    pods.register()
     composer = Composer(args.config_path, args.config_name, args.config_dir)
     primary = composer.primary_groups()
     overrides = [_as_hydra_needs(text, primary, composer) for text in args.overrides]

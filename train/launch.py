@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, node_store
@@ -57,7 +58,9 @@ def lead(plan: Plan, folder: Path, notice: Notice, again: bool = False) -> int:
 
 def refuse_nodes(plan: Plan) -> None:
     """Let the other nodes' controllers know that there will be no run."""
-    if plan.cluster.nnodes > 1:
+    if plan.cluster.nnodes == 1:
+        return
+    with suppress(NoTicket):  # where nodes cannot meet, there is nobody to tell
         store = node_store(plan.cluster)
         announce(store, Ticket(exit_code=REFUSED))
         all_heard(store, plan.cluster.nnodes - 1, LAST_WORDS_S)

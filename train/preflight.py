@@ -49,30 +49,21 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     if checkpoint.enabled:
         parallel.check_saving()
     build_loggers(config)
-    model = _on_meta(config)
+    model = on_meta(config)
     refuse_half_parameters(model, precision)
     try_optimizer(config, model, cluster.device_type())
 
     cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)
     device = cluster.device_type()
-    parallel.check(
-        Cell(
-            precision=precision,
-            device=device,
-            world_size=world_size,
-            local_world_size=local_world_size,
-            model=model,
-            activation_checkpointing=config.activation_checkpointing,
-        )
+    cell = Cell(
+        precision=precision,
+        device=device,
+        world_size=world_size,
+        local_world_size=local_world_size,
+        model=model,
+        activation_checkpointing=config.activation_checkpointing,
     )
-    step = sizes.solve(
-        config.global_batch_size,
-        config.micro_batch_size,
-        config.accumulation,
-        parallel.dp_degree(world_size),
-        parallel.default_accumulation(world_size),
-    )
-    parallel.check_sizes(world_size, step.micro_batch_size, step.accumulation)
+    step = sizes_of(config, parallel, cell)
     parameters = sum(p.numel() for p in model.parameters())
     _check_disk(folder, parameters, checkpoint)
 
@@ -98,7 +89,25 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     )
 
 
-def _on_meta(config: DictConfig) -> nn.Module:
+def sizes_of(config: DictConfig, parallel: Parallel, cell: Cell) -> sizes.Sizes:
+    """The sizes of a step on a number of ranks, which need not be there.
+
+    Raises:
+        ConfigError: when the strategy does not take the cell, or the sizes do not multiply out.
+    """
+    parallel.check(cell)
+    step = sizes.solve(
+        config.global_batch_size,
+        config.micro_batch_size,
+        config.accumulation,
+        parallel.dp_degree(cell.world_size),
+        parallel.default_accumulation(cell.world_size),
+    )
+    parallel.check_sizes(cell.world_size, step.micro_batch_size, step.accumulation)
+    return step
+
+
+def on_meta(config: DictConfig) -> nn.Module:
     """The model without data: its shapes, dtypes and blocks, at no cost in memory."""
     with torch.device("meta"):
         model: nn.Module = build_kind(nn.Module, config.model, "model")
@@ -119,16 +128,27 @@ def _ranks(
 ) -> tuple[Cluster, int, int]:
     """The cluster with the number of nodes that holds, ranks on this node, and ranks in all."""
     cluster, local, world = placed(cluster, config.cluster, parallel.one_process, joined)
+    asked = config.cluster.nproc_per_node
+    asking = f"cluster.nproc_per_node={asked} and cluster.nnodes={cluster.nnodes} ask for"
+    refuse_several(parallel, world, f"{joined.launcher} started" if joined else asking)
+    return cluster, local, world
+
+
+def refuse_several(parallel: Parallel, world: int, source: str) -> None:
+    """Refuse several ranks of a strategy that has one.
+
+    Args:
+        source: what asks for `world` of them, in words.
+
+    Raises:
+        ConfigError: with what works.
+    """
     if parallel.one_process and world > 1:
-        asked = config.cluster.nproc_per_node
-        source = f"{joined.launcher} started" if joined else f"cluster.nproc_per_node={asked} and "
-        source = source if joined else f"{source}cluster.nnodes={cluster.nnodes} ask for"
         raise ConfigError(
             f"parallel={parallel.name} lives in one process, and {source} {world}. "
             f"Nearest: parallel=ddp on {world} ranks, or parallel={parallel.name} with "
             "cluster.nproc_per_node=1."
         )
-    return cluster, local, world
 
 
 def _check_disk(folder: Path, parameters: int, checkpoint: Checkpoint) -> None:

@@ -16,7 +16,7 @@ from components.checkpoint.folders import CONFIG
 from components.checkpoint.manifest import Damaged, read_manifest
 from components.cluster.joined import Joined
 from components.errors import ConfigError
-from train import identity, lock, records, run_names, status
+from train import identity, lock, pods, records, run_names, status
 from train.changes import changes, check_allowed, in_words, refuse_changes
 from train.command_line import CommandLine, compose_jobs
 from train.config_hash import lasting
@@ -140,6 +140,11 @@ def _by_identity(
     named = any(key_of(text) == "hydra.run.dir" for text in line.overrides)
     short = run_names.short_name([t for t in line.overrides if not t.startswith("hydra.")])
     own = identity.folder_of(run_id, short)
+    if own is None and resume is None and pods.asks(line.base):
+        raise ConfigError(
+            "cluster=kubernetes without run_id: a pod that is started again has to know which run "
+            "it goes on with. Add run_id=<name>, as python -m train.manifest does."
+        )
     if own is not None and not named:
         line = with_folder(line, own)
     elif resume is None and not (named and identity.requeued()):
@@ -150,6 +155,9 @@ def _by_identity(
             "new one. Add run_id=<name>, or hydra.run.dir=<folder>."
         )
     (job,) = compose_jobs(line)
+    if OmegaConf.select(job.config, NODE_RANK, default=0):  # node 0 decides, and holds the folder
+        complete = status.read(job.folder).get("status") == "completed"
+        return line, going_on(job.folder, leads=False) if complete else None
     if (job.folder / status.FILE).exists():
         return line, going_on(job.folder)
     if resume == AUTO and not job.config.dry_run:
@@ -157,14 +165,19 @@ def _by_identity(
     return line, None
 
 
-def going_on(folder: Path, checkpoint: Path | None = None) -> Going:
+def going_on(folder: Path, checkpoint: Path | None = None, leads: bool = True) -> Going:
     """A run and the place in it to go on from.
+
+    Args:
+        checkpoint: one of the run's; None takes the newest that is whole.
+        leads: whether this process is to lead it, so that no other may.
 
     Raises:
         ConfigError: when the checkpoint that was named, or every one there is, is damaged; when
             the run is still going, or its folder takes nothing.
     """
-    _refuse_taken(folder)
+    if leads:
+        _refuse_taken(folder)
     if checkpoint is not None:
         try:
             found = whole(checkpoint)

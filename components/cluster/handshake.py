@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -25,6 +26,9 @@ ASK_S = 0.05
 
 KNOCK_S = 5.0
 """How long one attempt to connect may take."""
+
+KNOCK_AGAIN_S = 0.1
+"""How long until the next attempt."""
 
 KEY = "shardlab/ticket"
 HEARD = "shardlab/heard"
@@ -166,26 +170,38 @@ def _knock(host: str, port: int, timeout_s: float) -> None:
                 raise NoTicket(
                     f"the store at {host}:{port} did not answer within {timeout_s:g} s ({error})"
                 ) from error
-            time.sleep(0.1)
+            time.sleep(KNOCK_AGAIN_S)
 
 
 def own_address(cluster: Cluster) -> tuple[str, str | None]:
     """This node's address on the way to `cluster.rdzv_endpoint`, and the interface that has it.
 
+    Waits for a name that does not resolve yet, which is said: a pod has one once it is placed.
+
     Raises:
-        NoTicket: when the host does not resolve or cannot be routed to.
+        NoTicket: when the host does not resolve or cannot be routed to within
+            `cluster.start_timeout_s`.
     """
     assert cluster.rdzv_endpoint is not None
     host, _, port = cluster.rdzv_endpoint.rpartition(":")
-    try:
-        address = address_towards(host, int(port))
-    except OSError as error:
-        raise NoTicket(
-            f"cluster.rdzv_endpoint={cluster.rdzv_endpoint}: {host} cannot be reached from node "
-            f"{cluster.node_rank}: {error.strerror or error}. Give an address of node 0 that "
-            "every node resolves."
-        ) from error
-    return address, interface_of(address)
+    deadline, told = time.monotonic() + cluster.start_timeout_s, False
+    while True:
+        try:
+            address = address_towards(host, int(port))
+            return address, interface_of(address)
+        except OSError as error:
+            cause = (
+                f"cluster.rdzv_endpoint={cluster.rdzv_endpoint}: {host} cannot be reached from "
+                f"node {cluster.node_rank}: {error.strerror or error}"
+            )
+            if time.monotonic() > deadline:
+                raise NoTicket(
+                    f"{cause}. Give an address of node 0 that every node resolves."
+                ) from error
+        if not told:
+            print(f"{cause}; tried again for {cluster.start_timeout_s:g} s", file=sys.stderr)
+            told = True
+        time.sleep(KNOCK_AGAIN_S)
 
 
 def announce(store: dist.Store, ticket: Ticket) -> None:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 import torch.distributed as dist
 
+from components.cluster import handshake
 from components.cluster.cluster import Cluster
 from components.cluster.handshake import (
     NoTicket,
@@ -19,6 +20,7 @@ from components.cluster.handshake import (
     gang_store,
     local_store,
     node_store,
+    own_address,
     receive,
 )
 from components.cluster.joined import Joined
@@ -61,6 +63,32 @@ def test_nobody_decides() -> None:
     with pytest.raises(NoTicket, match=r"127\.0\.0\.1:\d+ did not answer within 1 s"):
         node_store(_cluster(free_port(), 1, timeout_s=1.0))
     assert time.monotonic() - start < 15
+
+
+def test_a_name_that_resolves_late_is_waited_for_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = OSError(-2, "Name or service not known")
+    answers: list[OSError | str] = [unknown, unknown, "127.0.0.1"]
+
+    def towards(host: str, port: int) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(handshake, "address_towards", towards)
+    assert own_address(_cluster(1, 1)) == ("127.0.0.1", "lo")
+    assert capsys.readouterr().err.count("cannot be reached from node 1: Name or service") == 1
+
+
+def test_a_name_that_never_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
+    def towards(host: str, port: int) -> str:
+        raise OSError(-2, "Name or service not known")
+
+    monkeypatch.setattr(handshake, "address_towards", towards)
+    with pytest.raises(NoTicket, match=r"from node 1: Name or .* Give an address of node 0"):
+        own_address(_cluster(1, 1, timeout_s=0.2))
 
 
 def test_the_deciding_process_says_nothing() -> None:
