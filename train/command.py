@@ -16,6 +16,7 @@ from components.cluster.signals import Interrupted, call_on_signal, raise_interr
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
 from train import hydra_api, lock, pods, resume, status
+from train.allowed_targets import check_allowed
 from train.command_line import CommandLine, Job, compose_jobs
 from train.groups import check_groups
 from train.merge import key_of
@@ -107,6 +108,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
         refuse_run_dir(line)
         dry_run |= options_of(line.base).dry_run
     check_groups(jobs)
+    check_allowed(line, jobs)
     if gang is None and not dry_run:
         # Its imports take as long as the checks here, and meanwhile another core.
         start_server(preload(jobs[0].config))

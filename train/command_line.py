@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,6 +44,8 @@ class CommandLine:
         argv: flags and overrides for `hydra_api.run`, equal in meaning to what was typed.
         composer: composes configs from this command line's folders.
         base: the config without a sweep's values; empty for a passthrough.
+        taken_from: the folder of the run or sweep that some of the words are from; None otherwise.
+        allowed: `allowed_targets` of a command with words from a folder, which has no say in it.
     """
 
     overrides: list[str]
@@ -52,6 +54,14 @@ class CommandLine:
     argv: list[str]
     composer: Composer = field(repr=False, compare=False)
     base: DictConfig = field(repr=False, compare=False)
+    taken_from: Path | None = None
+    allowed: tuple[str, ...] = ()
+
+    def with_words_of(self, folder: Path, own: CommandLine) -> CommandLine:
+        """This command, some of whose words were read in a folder, and the others in `own`."""
+        return replace(
+            self, taken_from=folder, allowed=tuple(own.base.get("allowed_targets") or ())
+        )
 
 
 @dataclass(frozen=True)

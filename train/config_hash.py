@@ -8,7 +8,10 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-VOLATILE = ("resume", "resume_allow", "run_id", "dry_run", "sweep", "hydra")
+VOLATILE = (
+    *("resume", "resume_allow", "run_id", "dry_run", "allowed_targets"),
+    *("sweep", "hydra"),
+)
 """Root keys that say how a run is started, not what it is."""
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from components.checkpoint.sources import Source, fit
 from components.errors import ConfigError
 from components.parallel.state import persistent_buffers
+from train.allowed_targets import check_node
 from train.kinds import build_kind
 
 
@@ -51,6 +52,7 @@ def known_model(config: DictConfig | None, source: Source) -> Known:
     if config is None or config.get("model") is None:
         return Known(unknown="no config.yaml with a model lies beside the weights")
     try:
+        check_node(config.model, "model", source.path.parent)
         with torch.device("meta"):
             model: nn.Module = build_kind(nn.Module, config.model, "model")
     except ConfigError as error:

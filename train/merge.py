@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-START_ONLY = ("resume", "resume_allow", "run_id", "dry_run")
+START_ONLY = ("resume", "resume_allow", "run_id", "dry_run", "allowed_targets")
 """Keys that say how one command starts a run, and are not handed on to the next."""
 
 

@@ -51,7 +51,7 @@ def continued(line: CommandLine, folder: Path) -> CommandLine:
     """
     own = _own_words(folder)
     words = merged(own.overrides, line.overrides, [*line.composer.groups()])
-    return with_folder(parse([*_flags(line, own), *words]), folder)
+    return with_folder(parse([*_flags(line, own), *words]), folder).with_words_of(folder, line)
 
 
 def with_folder(line: CommandLine, folder: Path) -> CommandLine:

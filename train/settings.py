@@ -51,6 +51,7 @@ class Settings:
     patience: int | None = None
     resume: str | None = None
     resume_allow: list[str] = field(default_factory=list)
+    allowed_targets: list[str] | None = None
     init_from: str | None = None
     init_strict: bool = True
     run_id: str | None = None

@@ -286,6 +286,23 @@ def test_the_project_has_moved(run: Path, command: Command) -> None:
     assert "resuming from step 6" in said.stdout
 
 
+def test_a_folder_that_somebody_else_sent(
+    run: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its words would have called is neither called nor imported, unless that is allowed."""
+    monkeypatch.syspath_prepend(str(Path().absolute()))
+    (run / "planted.py").write_text("open('was_imported', 'w').close()")
+    words = run / ".hydra" / "overrides.yaml"
+    own = words.read_text()
+    for target, package in (("outputs.r.planted.Net", "outputs"), ("os.system", "os")):
+        words.write_text(own + f"- model._target_={target}\n- allowed_targets=[{package}]\n")
+        with pytest.raises(ConfigError, match=f"_target_={target} was read in .*outputs/r, and"):
+            command(f"resume={run}", "steps=8")
+    assert not Path("was_imported").exists()
+    with pytest.raises(ConfigError, match="os.system has no argument"):
+        command(f"resume={run}", "steps=8", "allowed_targets=[os,posix]")
+
+
 def test_words_that_only_the_run_has_a_place_for(run: Path, command: Command) -> None:
     """The default data set knows no `masked_fraction`."""
     words = ("data.masked_fraction=0.5", "resume_allow=[data]", "steps=8", "dry_run=true")

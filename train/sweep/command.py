@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from components.errors import ConfigError
 from train import hydra_api, lock, run_names, status
+from train.allowed_targets import KEY
 from train.command_line import CommandLine, Job, parse
 from train.merge import folder_word, key_of
 from train.sweep import tell
@@ -31,12 +32,12 @@ def expand(line: CommandLine) -> CommandLine:
     if text is None or line.multirun:
         return line
     journal = read_journal(sweep_folder(text))
-    own = {key_of(word) for word in line.argv}
+    own = {KEY, *(key_of(word) for word in line.argv)}
     words = [word for word in journal.words if word == "--multirun" or key_of(word) not in own]
     found = parse([*words, *line.argv])
     if not found.multirun:
         raise ConfigError(f"sweep.resume={text}: the words of that sweep begin none. Add -m.")
-    return found
+    return found.with_words_of(journal.folder, line)
 
 
 def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
