@@ -299,7 +299,7 @@ def test_a_folder_that_somebody_else_sent(
         with pytest.raises(ConfigError, match=f"_target_={target} was read in .*outputs/r, and"):
             command(f"resume={run}", "steps=8")
     assert not Path("was_imported").exists()
-    with pytest.raises(ConfigError, match="os.system has no argument"):
+    with pytest.raises(ConfigError, match=r"os\.system has no argument"):
         command(f"resume={run}", "steps=8", "allowed_targets=[os,posix]")
 
 
