@@ -5,12 +5,13 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 from components.cluster.cluster import Cluster
-from components.cluster.handshake import KNOCK_AGAIN_S, NoTicket, own_address
+from components.cluster.handshake import KNOCK_AGAIN_S, NoTicket, Ticket, own_address
 from components.cluster.line import CutOff, Line, answers
 from components.cluster.nodes import Gone, Word
 from components.cluster.preemption import PREEMPTED, Notice
@@ -22,8 +23,9 @@ from train.failure import Failure
 from train.node_gang import Place, meet, run_gang
 from train.run_plan import Plan
 
-SHARED_S = 30.0
-"""How long a file server may take to show a node what another has written."""
+SHARED_S = 90.0
+"""How long a node waits to see what another has written: file servers' clients ask again after a
+minute at most."""
 
 
 @dataclass
@@ -134,12 +136,21 @@ def _attempts(plan: Plan, place: Place, line: Line) -> int:
             line.come(facts)
             continue
         assert roll.ticket is not None
+        seat = Seat(line, roll.ticket.attempt, notice)
+        if not _ready(roll.ticket, seat):
+            line.say(left="does not see what node 0 writes into the run's folder, and left")
+            _tell(node, f"refused: {_not_shared(roll.folder)}")
+            return REFUSED
         if seen == 0:
-            print(f"node {node} takes part in {roll.ticket.folder}; node 0 shows how it goes")
+            words = f"node {node} takes part in {roll.folder}; node 0 shows how it goes"
+            print(words, flush=True)
         seen = roll.ticket.attempt
+        if seat.lost():
+            seat.end(asdict(failure.of_controller("the gang has ended before it began")), bad=True)
+            continue
         cluster = plan.cluster.formed(len(roll.places), roll.places[number])
         seated = Seated(cluster, plan.local_world_size)
-        own = run_gang(seated, roll.ticket, place, Seat(line, seen, notice), notice)
+        own = run_gang(seated, roll.ticket, place, seat, notice)
         if own is not None and notice.asked is not None:
             _tell(node, f"{own.cause}; the run goes on without this node if others are left")
             return PREEMPTED
@@ -168,8 +179,23 @@ def _over(node: int, roll: Roll) -> int:
 
 def _shared(roll: Roll) -> bool:
     """Whether this node sees the run's folder, and the same one as node 0."""
+    folder = Path(roll.folder)
+    return _in_time(lambda: status.read(folder).get("started") == roll.begun)
+
+
+def _ready(ticket: Ticket, seat: Seat) -> bool:
+    """Whether this node's ranks will read the attempt's config and not an earlier one's, if any."""
+    config = Path(ticket.folder) / "config.yaml"
+
+    def seen() -> bool:
+        return seat.lost() or (config.exists() and config.read_text() == ticket.config)
+
+    return _in_time(seen)
+
+
+def _in_time(seen: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + SHARED_S
-    while status.read(Path(roll.folder)).get("started") != roll.begun:
+    while not seen():
         if time.monotonic() > deadline:
             return False
         time.sleep(KNOCK_AGAIN_S)
