@@ -1,4 +1,4 @@
-"""Who is here, who has gone, and what they are told: node 0's side and the others', in one store."""
+"""Who is here, who has gone, and what they are told, in a store without processes around it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ def test_one_that_takes_its_leave(room: Room) -> None:
     assert room.roster.here == [ZERO]
     assert room.roster.gone == {one.number: "was warned and left"}
     end = room.roster.end_of(one, 3)
-    assert end is not None and end.left == "was warned and left"
+    assert end is not None
+    assert end.left == "was warned and left"
     assert room.roster.end_of(one, 2) is None
 
 
