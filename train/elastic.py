@@ -80,7 +80,7 @@ class ElasticAttempts:
             except Interrupted as stop:
                 if not stop.warning:
                     raise
-                return _not_formed(f"{stop} between two attempts", first)
+                return _not_formed(f"{stop} before a gang was formed", first)
             ticket = self._form(whole, members, first, happened)
             gang = NodeGang(
                 roster, members, self.number, whole.cluster.nnodes, whole.cluster.settle_s, _tell
@@ -179,7 +179,7 @@ class ElasticAttempts:
             if not gang.took_leave(comer):
                 bar = bounds.after_loss(comer.node_rank, step)
                 if bar is not None:
-                    gang.roster.barred[comer.node_rank] = bar
+                    gang.roster.bar(comer.node_rank, bar)
         if gone or (gang.regrouping and agreed):
             return None
         if agreed:  # a rank was warned, and no node

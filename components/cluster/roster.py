@@ -49,7 +49,7 @@ class Known:
 
 
 class Roster:
-    """The nodes that have come to an elastic run. Nothing changes but in `poll` and `drop`.
+    """The nodes that have come to an elastic run. Nothing changes but in `poll`, `drop` and `bar`.
 
     Args:
         store: that node 0 serves.
@@ -60,7 +60,6 @@ class Roster:
 
     Attributes:
         gone: why each node that was here is here no longer, by its number.
-        barred: why a rank may not come again, by node rank.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Roster:
         self._read = 0
         self._roll = Roll()
         self.gone: dict[int, str] = {}
-        self.barred: dict[int, str] = {}
+        self._barred: dict[int, str] = {}
 
     @property
     def here(self) -> list[Comer]:
@@ -138,6 +137,14 @@ class Roster:
             self._remove(known, why)
             self.say(dropped=[*self._roll.dropped, comer.number])
 
+    def bar(self, node_rank: int, why: str) -> None:
+        """Take no node of this rank in any more, nor one that is here already."""
+        self._barred[node_rank] = why
+        for known in [*self._here.values()]:
+            if known.comer.node_rank == node_rank:
+                self._remove(known, why)
+                self._turn_away(known.comer, why)
+
     def finish(self, word: Word, exit_code: int, timeout_s: float, others: int = 0) -> None:
         """Tell all other nodes how the run has ended, and wait until they have heard.
 
@@ -169,8 +176,8 @@ class Roster:
         self._doubted.append(Known(comer, now, now))
 
     def _problem(self, comer: Comer) -> str | None:
-        if comer.node_rank in self.barred:
-            return self.barred[comer.node_rank]
+        if comer.node_rank in self._barred:
+            return self._barred[comer.node_rank]
         if not 0 < comer.node_rank < self._most:
             return (
                 f"has cluster.node_rank={comer.node_rank}, and this run's nodes are 0, the one "

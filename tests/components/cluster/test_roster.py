@@ -162,7 +162,14 @@ def test_two_of_one_rank_are_one_too_many(room: Room) -> None:
 def test_one_that_does_not_fit_is_turned_away(
     room: Room, node_rank: int, ranks: int, words: str
 ) -> None:
-    room.roster.barred[3] = "was lost twice"
+    room.roster.bar(3, "was lost twice")
     comer = room.comes(node_rank, ranks=ranks)
     assert room.roster.here == [ZERO]
     assert room.roll().turned_away[str(comer.number)].startswith(words)
+
+
+def test_one_that_is_here_is_turned_away_with_its_rank(room: Room) -> None:
+    one, two = room.comes(1), room.comes(2)
+    room.roster.bar(1, "was lost twice")
+    assert room.roster.here == [ZERO, two]
+    assert room.roll().turned_away == {str(one.number): "was lost twice"}
