@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train.command_line import compose_jobs, parse
 from train.preflight import preflight
 from train.run_plan import Plan
+from train.sweep.refusals import refuse_over_nodes
 
 WORDS = (
     "cluster=multi_node",
@@ -104,6 +106,19 @@ def test_a_batch_that_some_numbers_cannot_keep(
     tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     assert refused(tmp_path, *words) == message
+
+
+def test_a_launcher_of_ranks_fixes_the_nodes(tmp_path: Path) -> None:
+    gang = Joined("torchrun", 0, 4, 0, 2, nnodes=2, host="node0", port=29500, hosted=True)
+    (job,) = compose_jobs(parse([*WORDS, "cluster.nnodes=1:2"]))
+    with pytest.raises(ConfigError, match=r"cluster\.nnodes=1:2 under torchrun, which fixes"):
+        preflight(job.config, gang, tmp_path)
+
+
+def test_a_sweep_is_run_from_one_machine(tmp_path: Path) -> None:
+    jobs = compose_jobs(parse(["-m", *WORDS, "cluster.nnodes=1:2", "seed=0,1"]))
+    with pytest.raises(ConfigError, match=r"-m with cluster\.nnodes=1:2: a sweep"):
+        refuse_over_nodes(jobs)
 
 
 @pytest.mark.parametrize(
