@@ -88,7 +88,10 @@ def follow_elastic(plan: Plan) -> int:
     except NoTicket as error:
         _tell(node, str(error))
         return FAILED
-    _tell(node, "node 0 is gone, and the run with it. It goes on with node 0: resume=<its folder>")
+    _tell(node, "node 0 is gone, and the run with it")
+    if line.roll is not None and line.roll.folder:
+        again = f"python -m train resume={line.roll.folder}"
+        print(f"go on with: {again}, on other nodes with their cluster.node_rank", file=sys.stderr)
     return PREEMPTED
 
 

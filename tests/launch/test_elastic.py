@@ -103,7 +103,11 @@ def test_node_0_dies_and_takes_the_run_with_it(tmp_path: Path) -> None:
         outcome = one.outcome(60)
         one.gone_after()
     assert outcome.code == 75
-    assert "node 1: node 0 is gone, and the run with it" in outcome.stderr
+    assert outcome.stderr.endswith(
+        "node 1: node 0 is gone, and the run with it\n"
+        f"go on with: python -m train resume={outcome.run.folder}, on other nodes with their "
+        "cluster.node_rank\n"
+    )
 
 
 def test_too_few_nodes(tmp_path: Path) -> None:
