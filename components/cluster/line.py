@@ -62,10 +62,13 @@ class Line:
         Thread(target=self._run, name="line-to-node-0", daemon=True).start()
 
     def come(self, facts: Comer) -> None:
-        """Be one of the nodes that could take part, under a number that node 0's store gives."""
+        """Be one of the nodes that could take part, under a number that node 0's store gives.
+
+        None is given once the run is over.
+        """
         self.number, self._sign, self._facts = 0, Sign(), facts
         self._wake.set()
-        self.until(lambda: self.number)
+        self.until(lambda: self.number or self._closed)
 
     def say(self, **changes: Any) -> None:
         """Tell node 0; what is not named here holds on. Waits a little until it has been said."""
@@ -73,7 +76,7 @@ class Line:
         beat, deadline = self._beat + 1, time.monotonic() + ANSWER_S
         self._wake.set()
         # One that has begun before may not have it yet.
-        while self._beat <= beat and time.monotonic() < deadline:
+        while self._beat <= beat and not self._closed and time.monotonic() < deadline:
             try:
                 self.check()
             except (Gone, CutOff):
@@ -108,7 +111,7 @@ class Line:
         return True
 
     def close(self) -> None:
-        """Say and hear nothing any more."""
+        """Say and hear nothing any more, as after the end of the run."""
         self._closed = True
 
     def _run(self) -> None:
@@ -130,8 +133,9 @@ class Line:
             self._store.set(f"sign/{self.number}", written(replace(self._sign, beat=beat)))
         if self._store.check([ROLL]):  # an answer: what was set before it has arrived
             roll = read_roll(self._store.get(ROLL))
-            if roll.over and not (self.roll is not None and self.roll.over):
+            if roll.over:  # node 0 goes as soon as all have heard, and its store with it
                 self._store.add(HEARD, 1)
+                self._closed = True
             self.roll = roll
         self._beat, self._heard = beat, time.monotonic()
 

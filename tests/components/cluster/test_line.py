@@ -66,7 +66,8 @@ def test_one_that_has_not_come_is_told_too_that_there_is_no_run() -> None:
     line = Line(there)
     Roster(here, ZERO, 2, lambda line: None).finish(None, 2, timeout_s=LIMIT_S, others=1)
     assert line.until(lambda: line.roll and line.roll.over, LIMIT_S)
-    line.close()
+    line.come(ONE)
+    assert line.number == 0
 
 
 def test_a_node_0_that_is_gone() -> None:
