@@ -134,6 +134,7 @@ def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
 
 
 def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going | None) -> int:
+    from train.elastic_follow import follow_elastic
     from train.follow import follow_node
     from train.preflight import preflight
 
@@ -147,7 +148,7 @@ def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going |
         _show_dry(plan, job.folder)
         return 0
     if follows:
-        return follow_node(plan)
+        return follow_elastic(plan) if plan.cluster.elastic else follow_node(plan)
     if going is not None:
         lock.take(going.folder.absolute())
         resume.keep(going)

@@ -123,12 +123,21 @@ def _from_gloo(error: BaseException) -> bool:
 
 
 def record(
-    folder: Path, rank: int | None, error: BaseException, step: int = 0, advice: str = ""
+    folder: Path,
+    rank: int | None,
+    error: BaseException,
+    step: int = 0,
+    advice: str = "",
+    attempt: int | None = None,
 ) -> Failure:
     """Write a failure into the run's folder, with its traceback.
 
     Never raises: on a full disk it takes the room that was set aside, and what cannot be
     written at all goes to standard error.
+
+    Args:
+        attempt: to which the process belongs. Once another has begun nothing is written: the
+            rank of this number is somebody else.
     """
     kind = kind_of(error)
     who = "controller" if rank is None else f"rank-{rank}"
@@ -137,6 +146,8 @@ def record(
     file = None if expected else f"logs/{who}.traceback.txt"
     cause = str(error) if expected else _cause(error)
     failure = Failure(rank, kind, cause + advice, time.time(), step, file)
+    if attempt is not None and _over(folder, attempt):
+        return failure
 
     def write() -> None:
         if file is not None:
@@ -152,6 +163,13 @@ def record(
     except OSError:
         print(text, file=sys.stderr)
     return failure
+
+
+def _over(folder: Path, attempt: int) -> bool:
+    try:
+        return bool(status.read(folder).get("attempts", attempt) != attempt)
+    except (OSError, ConfigError):
+        return False
 
 
 def _cause(error: BaseException) -> str:

@@ -10,9 +10,9 @@ from components.cluster.nodes import Gone, Nodes
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted
 from train import failure, past
+from train.exit_codes import FAILED, exit_code
 from train.failure import Failure
 from train.files import write_text
-from train.launch import FAILED, exit_code
 from train.node_gang import Place, meet, run_gang
 from train.run_plan import Plan
 

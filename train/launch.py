@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, node_store
-from components.cluster.preemption import PREEMPTED, Notice
+from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from components.errors import ConfigError
 from train import failure, orders, status
 from train.attempts import LAST_WORDS_S, Attempts
+from train.elastic import ElasticAttempts, refuse_comers
+from train.exit_codes import DONE, REFUSED, exit_code
 from train.failure import Failure
 from train.run_plan import Plan
-
-DONE, FAILED, REFUSED = 0, 1, 2
 
 
 def lead(plan: Plan, folder: Path, notice: Notice, again: bool = False) -> int:
@@ -35,7 +35,8 @@ def lead(plan: Plan, folder: Path, notice: Notice, again: bool = False) -> int:
     except ConfigError:
         refuse_nodes(plan)
         raise
-    attempts = Attempts(plan, folder, attempt, notice)
+    kind = ElasticAttempts if plan.cluster.elastic else Attempts
+    attempts = kind(plan, folder, attempt, notice)
     try:
         first = attempts.run()
     except Interrupted as stop:
@@ -61,16 +62,12 @@ def refuse_nodes(plan: Plan) -> None:
     if plan.cluster.nnodes == 1:
         return
     with suppress(NoTicket):  # where nodes cannot meet, there is nobody to tell
+        if plan.cluster.elastic:
+            refuse_comers(plan)
+            return
         store = node_store(plan.cluster)
         announce(store, Ticket(exit_code=REFUSED))
         all_heard(store, plan.cluster.nnodes - 1, LAST_WORDS_S)
-
-
-def exit_code(first: Failure | None) -> int:
-    """That of a run whose end this failure explains."""
-    if first is None:
-        return DONE
-    return {"refused": REFUSED, "preempted": PREEMPTED}.get(first.kind, FAILED)
 
 
 def tell(folder: Path, first: Failure | None, attempt: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from components.cluster.node_count import elastic, node_counts
 from components.cluster.pod import ADDRESS, NNODES, NODE_RANK, NPROC_PER_NODE, PORT
 from components.errors import ConfigError
 from components.logger.secrets import SECRET
@@ -82,6 +83,12 @@ def checked(words: Sequence[str], name: str | None) -> Checked:
     _refuse_resume(config.resume)
     identity.folder_of(config.run_id, "")
     name = name or name_of(words, config.run_id)
+    if elastic(config.cluster.nnodes):
+        raise ConfigError(
+            f"cluster.nnodes={config.cluster.nnodes}: the pods of a TrainJob are so many from its "
+            "start to its end. Give their number, as in cluster.nnodes="
+            f"{node_counts(config.cluster.nnodes)[1]}."
+        )
     check_name(name, config.cluster.nnodes)
     if config.run_id is None:
         args.append(_run_id(line, name))

@@ -36,9 +36,10 @@ from components.cluster.signals import WARNING, call_on_signal
 from components.errors import ConfigError
 from train import failure, orders, past, status
 from train.attempts import describe, show
+from train.exit_codes import DONE, FAILED, exit_code
 from train.failure import Failure
 from train.follow import settle
-from train.launch import DONE, FAILED, exit_code, tell
+from train.launch import tell
 from train.run_plan import Plan
 from train.targets import build
 from train.worker import train_in_process

@@ -13,7 +13,7 @@ from components.cluster.cluster import Cluster
 from components.cluster.gang import Exit, Lost, Overdue, launch, members
 from components.cluster.handshake import Ticket, local_store, node_store, own_address
 from components.cluster.joined import Joined
-from components.cluster.nodes import Nodes
+from components.cluster.nodes import Word
 from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from train import failure, orders
@@ -45,6 +45,16 @@ class Ranked(Protocol):
     def local_world_size(self) -> int: ...
 
 
+class Peers(Protocol):
+    """The other nodes of a gang."""
+
+    def lost(self) -> bool:
+        """Whether another node has come to a bad end, or node 0 does not answer."""
+
+    def end(self, word: Word, bad: bool) -> None:
+        """Leave this node's last word, and whether the others' ranks cannot go on."""
+
+
 def meet(cluster: Cluster) -> Place:
     """Reach the store of all nodes, which node 0 serves.
 
@@ -71,14 +81,16 @@ def run_gang(
     plan: Ranked,
     ticket: Ticket,
     place: Place,
-    nodes: Nodes,
+    nodes: Peers,
     notice: Notice,
     rank: Callable[[Joined, str, str | None, int], None] = _rank,
+    regroup: Callable[[], bool] = lambda: False,
 ) -> Failure | None:
     """Run this node's ranks and let the other nodes know of their end; what explains that.
 
     Args:
         rank: what a rank's process does, in the folder of the ticket; it trains by default.
+        regroup: whether the ranks are to save and end for another gang.
 
     Raises:
         Interrupted: by a signal; the ranks are gone by then.
@@ -96,6 +108,7 @@ def run_gang(
             notice,
             cluster.preempt_grace_s,
             nodes.lost,
+            regroup,
         )
     except Lost:
         failures.append(failure.of_controller("the other nodes came to a bad end"))
@@ -112,7 +125,7 @@ def run_gang(
     return own
 
 
-def _say(nodes: Nodes, cluster: Cluster, own: Failure | None) -> None:
+def _say(nodes: Peers, cluster: Cluster, own: Failure | None) -> None:
     """Leave this node's last word."""
     if own is None:
         nodes.end(None, bad=False)

@@ -7,6 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+OF_AN_ATTEMPT = ("nodes", "world_size")
+"""Keys of status.json that hold for the present attempt alone."""
+
 
 def put_aside(folder: Path, attempt: int, ranks: Collection[int] | None = None) -> None:
     """Leave nothing of an attempt that could be taken for the next one's.
@@ -41,7 +44,7 @@ def ending(
     """
     state = status.get("status")
     if state == "running":
-        state = "failed"
+        state = "preempted" if (error or {}).get("kind") == "preempted" else "failed"
         error = error or {"cause": "the process that led it is gone without a word"}
     else:
         error = status.get("error")
@@ -52,4 +55,5 @@ def ending(
         "status": state,
         "cause": (error or {}).get("cause"),
         "steps": steps,
+        **{key: status[key] for key in OF_AN_ATTEMPT if key in status},
     }

@@ -24,6 +24,12 @@ def placed(
         ConfigError: when more GPUs are asked for than there are, or the launcher has started
             something else than the config says.
     """
+    if joined is not None and cluster.elastic:
+        raise ConfigError(
+            f"cluster.nnodes={node.nnodes} under {joined.launcher}, which fixes the processes of a "
+            "run. For nodes that come and go start one command on each node, without a launcher "
+            f"of ranks; under {joined.launcher} leave cluster.nnodes out."
+        )
     if joined is None:
         local = cluster.local_world_size(one_process)
         return cluster, local, local * cluster.nnodes

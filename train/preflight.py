@@ -21,6 +21,7 @@ from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
+from train.elastic_sizes import check_elastic, sizes_by_count
 from train.kinds import build_kind, build_loggers, build_objective
 from train.optimizer_trial import try_optimizer
 from train.placement import placed
@@ -63,7 +64,11 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         model=model,
         activation_checkpointing=config.activation_checkpointing,
     )
-    step = sizes_of(config, parallel, cell)
+    by_count: dict[int, sizes.Sizes] = {}
+    if cluster.elastic:
+        check_elastic(cluster, checkpoint, config)
+        by_count = sizes_by_count(config, parallel, cell, cluster)
+    step = by_count[cluster.nnodes] if by_count else sizes_of(config, parallel, cell)
     parameters = sum(p.numel() for p in model.parameters())
     _check_disk(folder, parameters, checkpoint)
 
@@ -73,7 +78,8 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         config.micro_batch_size = step.micro_batch_size
         config.accumulation = step.accumulation
         config.cluster.nproc_per_node = local_world_size
-        config.cluster.nnodes = cluster.nnodes
+        if not cluster.elastic:
+            config.cluster.nnodes = cluster.nnodes
     return Plan(
         config=config,
         cluster=cluster,
@@ -86,6 +92,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         precision=precision.name,
         parallel=parallel.name,
         model=model,
+        by_count=by_count,
     )
 
 
@@ -129,7 +136,8 @@ def _ranks(
     """The cluster with the number of nodes that holds, ranks on this node, and ranks in all."""
     cluster, local, world = placed(cluster, config.cluster, parallel.one_process, joined)
     asked = config.cluster.nproc_per_node
-    asking = f"cluster.nproc_per_node={asked} and cluster.nnodes={cluster.nnodes} ask for"
+    nodes = config.cluster.nnodes if cluster.elastic else cluster.nnodes
+    asking = f"cluster.nproc_per_node={asked} and cluster.nnodes={nodes} ask for"
     refuse_several(parallel, world, f"{joined.launcher} started" if joined else asking)
     return cluster, local, world
 

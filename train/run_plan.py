@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
 
 from components.cluster.cluster import Cluster
-from train import sizes
+from train.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Plan:
         model: on the meta device.
         attempt: which one, and from where, of a run that goes on.
         changes: what it does otherwise than before.
+        by_count: the sizes of a step by number of nodes, where nodes may come and go; the other
+            attributes then hold for the most nodes.
     """
 
     config: DictConfig
@@ -35,13 +38,14 @@ class Plan:
     world_size: int
     device: str
     backend: str
-    sizes: sizes.Sizes
+    sizes: Sizes
     parameters: int
     precision: str
     parallel: str
     model: nn.Module = field(repr=False)
     attempt: str | None = None
     changes: tuple[str, ...] = ()
+    by_count: Mapping[int, Sizes] = field(default_factory=dict)
 
     @property
     def cell(self) -> dict[str, Any]:
@@ -66,10 +70,39 @@ class Plan:
             f"step        global batch {size.global_batch_size} = micro-batch "
             f"{size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel",
+            *self._counts(),
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
             *([f"attempt     {self.attempt}"] if self.attempt else []),
             *(f"changed     {change}" for change in self.changes),
         ]
+
+    def _counts(self) -> list[str]:
+        """What a step is cut into on the fewest nodes, beside the most."""
+        if not self.by_count:
+            return []
+        fewest = min(self.by_count)
+        size = self.by_count[fewest]
+        return [
+            f"nodes       {self.config.cluster.nnodes}, as they come and go; on {fewest}: "
+            f"micro-batch {size.micro_batch_size} x accumulation {size.accumulation} x "
+            f"{size.dp_size} data-parallel"
+        ]
+
+    def formed(self, nodes: int) -> Plan:
+        """The plan of an attempt on so many nodes, with this one as node 0."""
+        size = self.by_count[nodes]
+        config = self.config.copy()
+        with open_dict(config):
+            config.micro_batch_size = size.micro_batch_size
+            config.accumulation = size.accumulation
+            config.cluster.nnodes = nodes
+        return replace(
+            self,
+            config=config,
+            cluster=self.cluster.formed(nodes, 0),
+            world_size=nodes * self.local_world_size,
+            sizes=size,
+        )
 
 
 def _several(number: int, noun: str) -> str:

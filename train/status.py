@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -83,12 +84,13 @@ def reopen(folder: Path, error: dict[str, Any] | None = None) -> int:
     attempt = before.get("attempts", 1)
     history = [
         *before.get("history", []),
-        past.ending(before, attempt, _last_recorded(folder), error),
+        past.ending(before, attempt, last_recorded(folder), error),
     ]
     past.put_aside(folder, attempt)
     _set_room_aside(folder)
     _update(
         folder,
+        without=past.OF_AN_ATTEMPT,
         status="running",
         attempts=attempt + 1,
         error=None,
@@ -97,6 +99,15 @@ def reopen(folder: Path, error: dict[str, Any] | None = None) -> int:
         history=history,
     )
     return attempt + 1
+
+
+def note_nodes(folder: Path, nodes: dict[str, str], world_size: int) -> None:
+    """Write down who takes part in the present attempt.
+
+    Args:
+        nodes: hosts by node rank.
+    """
+    _update(folder, nodes=nodes, world_size=world_size)
 
 
 def occupied(folder: Path) -> str:
@@ -132,7 +143,7 @@ def finish(
     if read(folder).get("attempts", attempt) == attempt:
         make_room(folder)
         steps = read_json(folder / "summary.json").get("steps", 0)
-        steps = max(steps, (error or {}).get("step", 0), _last_recorded(folder))
+        steps = max(steps, (error or {}).get("step", 0), last_recorded(folder))
         if error and error.get("kind") in ("stopped", "preempted"):
             error = {**error, "step": steps}
         _update(folder, status=status, error=error, ended=_now(), steps=steps)
@@ -181,7 +192,7 @@ def running(folder: Path) -> bool:
     return read(folder).get("status") == "running"
 
 
-def _last_recorded(folder: Path) -> int:
+def last_recorded(folder: Path) -> int:
     """The last step in the run's records."""
     path = folder / "metrics.jsonl"
     lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
@@ -189,8 +200,9 @@ def _last_recorded(folder: Path) -> int:
     return int(json.loads(whole[-1])["step"]) if whole else 0
 
 
-def _update(folder: Path, **fields: Any) -> None:
-    write_json(folder / FILE, {**read(folder), **fields})
+def _update(folder: Path, without: Collection[str] = (), **fields: Any) -> None:
+    kept = {key: value for key, value in read(folder).items() if key not in without}
+    write_json(folder / FILE, {**kept, **fields})
 
 
 def _now() -> str:

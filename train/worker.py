@@ -70,5 +70,5 @@ def train_in_process(
         train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""
-        return failure.record(folder, gang.rank, error, progress.step, further)
+        return failure.record(folder, gang.rank, error, progress.step, further, attempt)
     return None

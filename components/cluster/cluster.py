@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import socket
 from typing import Literal
 
+from components.cluster.node_count import elastic, node_counts
 from components.errors import ConfigError
 
 CPU_PROCESSES = 2
@@ -15,16 +17,22 @@ CPU_PROCESSES = 2
 class Cluster:
     """The processes of a run.
 
+    Attributes are the arguments, but that `min_nnodes` and `nnodes` are the fewest and the most
+    nodes, and `elastic` whether they may come and go.
+
     Args:
         nproc_per_node: ranks on each node; `auto` is one for each GPU, and two
             on a machine without any (one under a strategy that lives in one process).
-        nnodes: nodes. With more than one, the same command is typed on each.
+        nnodes: nodes. With more than one, the same command is typed on each. `min:max` begins
+            with the fewest and goes on with as many as there are at the time.
         node_rank: this node among them, from 0. Node 0 decides the run's folder.
         rdzv_endpoint: `host:port` of node 0, reachable from all nodes.
         device: what a rank computes on.
         backend: of the collectives; `auto` is NCCL on GPUs and gloo on CPUs.
         timeout_s: a collective that waits longer fails, seconds.
         start_timeout_s: how long ranks and nodes wait for each other at the start, seconds.
+        settle_s: with `min:max` nodes, how long a gang waits for one more after the last that came,
+            seconds.
         preempt_grace_s: how long ranks have to save and end after a scheduler's signal, seconds.
         max_restarts: how often a gang that fails is started afresh by the same command.
         threads_per_rank: CPU threads of one rank; `auto` shares the node's cores out.
@@ -38,13 +46,14 @@ class Cluster:
     def __init__(
         self,
         nproc_per_node: int | Literal["auto"] = "auto",
-        nnodes: int = 1,
+        nnodes: int | str = 1,
         node_rank: int = 0,
         rdzv_endpoint: str | None = None,
         device: Literal["auto", "cpu", "cuda"] = "auto",
         backend: Literal["auto", "gloo", "nccl"] = "auto",
         timeout_s: float = 600.0,
         start_timeout_s: float = 300.0,
+        settle_s: float = 10.0,
         preempt_grace_s: float = 120.0,
         max_restarts: int = 0,
         threads_per_rank: int | Literal["auto"] = "auto",
@@ -53,13 +62,15 @@ class Cluster:
         peak_flops: float | Literal["auto", "measure"] | None = "auto",
     ) -> None:
         self.nproc_per_node = nproc_per_node
-        self.nnodes = nnodes
+        self.min_nnodes, self.nnodes = node_counts(nnodes)
+        self.elastic = elastic(nnodes)
         self.node_rank = node_rank
         self.rdzv_endpoint = rdzv_endpoint
         self.device = device
         self.backend = backend
         self.timeout_s = timeout_s
         self.start_timeout_s = start_timeout_s
+        self.settle_s = settle_s
         self.preempt_grace_s = preempt_grace_s
         self.max_restarts = max_restarts
         self.threads_per_rank = threads_per_rank
@@ -74,6 +85,11 @@ class Cluster:
             value = getattr(self, key)
             if value != "auto" and value <= 0:
                 raise ConfigError(f"cluster.{key}={value} must be above 0.")
+        if self.settle_s < 0:
+            raise ConfigError(
+                f"cluster.settle_s={self.settle_s} must be 0 or more seconds; 0 waits for no node "
+                "beyond the fewest of cluster.nnodes."
+            )
         if self.max_restarts < 0:
             raise ConfigError(
                 f"cluster.max_restarts={self.max_restarts} must be 0 or more; 0 restarts nothing."
@@ -106,6 +122,13 @@ class Cluster:
                 "cluster.backend=nccl needs GPUs and this run computes on the cpu "
                 f"(cluster.device={self.device}). Nearest: cluster.backend=gloo."
             )
+
+    def formed(self, nnodes: int, node_rank: int) -> Cluster:
+        """This cluster with so many of its nodes, of which this one has the place `node_rank`."""
+        formed = copy.copy(self)
+        formed.min_nnodes, formed.nnodes, formed.elastic = nnodes, nnodes, False
+        formed.node_rank = node_rank
+        return formed
 
     def device_type(self) -> str:
         """`cuda` or `cpu`, as chosen or found.

@@ -37,6 +37,9 @@ GONE_S = 4.0
 POLL_S = 0.5
 """How often other nodes are asked how they are."""
 
+REGROUP = signal.SIGUSR2
+"""What ranks are sent to save and end for another gang."""
+
 
 @dataclass(frozen=True)
 class Exit:
@@ -95,6 +98,7 @@ def launch(
     notice: Notice,
     grace_s: float,
     lost: Callable[[], bool] = lambda: False,
+    regroup: Callable[[], bool] = lambda: False,
 ) -> list[Exit]:
     """Run `worker(member, *args)` in a process for each member until all have ended.
 
@@ -107,6 +111,8 @@ def launch(
         notice: takes the warning.
         grace_s: how long ranks have to end after a warning, or after the first of them did.
         lost: whether the rest of the gang, on other nodes, has come to a bad end.
+        regroup: whether ranks are to save and end, as after a warning, so that another gang can go
+            on. They may take their time.
 
     Returns:
         Empty when all ranks ended well. Else the ends of those that ended by themselves, in
@@ -128,7 +134,7 @@ def launch(
             process.start()
             processes[member.rank] = process
         with notice.heeded():
-            return _wait(processes, lost, notice, grace_s)
+            return _wait(processes, lost, regroup, notice, grace_s)
     finally:
         _end(list(processes.values()))
 
@@ -147,7 +153,11 @@ def start_server(preload: Sequence[str] = ()) -> None:
 
 
 def _wait(
-    processes: dict[int, BaseProcess], lost: Callable[[], bool], notice: Notice, grace_s: float
+    processes: dict[int, BaseProcess],
+    lost: Callable[[], bool],
+    regroup: Callable[[], bool],
+    notice: Notice,
+    grace_s: float,
 ) -> list[Exit]:
     running, exits, killed = dict(processes), list[Exit](), oom_kills()
     never = float("inf")
@@ -168,6 +178,8 @@ def _wait(
                 print(f"{name}: {HEEDING}", file=sys.stderr, flush=True)
         if notice.asked:
             _warn(running.values(), notice.asked)
+        elif regroup():
+            _warn(running.values(), REGROUP)
     if running and not any(end.code for end in exits):
         raise Lost if failing < leaving else Overdue
     return exits if any(end.code for end in exits) else []

@@ -93,6 +93,7 @@ class Faulty(MLP):
     Args:
         fault: `_late` ones happen in the backward, the others in the forward.
         pace_s: what each training pass takes longer.
+        hurry: a file; once it is there, passes take no longer.
         note: kept, for its length in the run's name.
         ballast_mb: megabytes that the model holds on to.
         once: a file that the fault leaves; where there is one, it does not happen again.
@@ -108,6 +109,7 @@ class Faulty(MLP):
         on_rank: int = 1,
         at_step: int = 3,
         pace_s: float = 0.0,
+        hurry: str = "",
         note: str = "",
         once: str = "",
         ballast_mb: int = 0,
@@ -124,6 +126,7 @@ class Faulty(MLP):
         self.note = note
         self.once = once
         self.pace_s = pace_s
+        self.hurry = hurry
         self.passes = 0
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -131,7 +134,8 @@ class Faulty(MLP):
         if not self.training:
             return outputs
         self.passes += 1
-        time.sleep(self.pace_s)
+        if not (self.hurry and os.path.exists(self.hurry)):
+            time.sleep(self.pace_s)
         if self.passes == self.at_step and self._guilty():
             if self.fault.endswith("_late"):
                 trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]

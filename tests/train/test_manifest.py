@@ -207,6 +207,7 @@ def test_a_secret_s_place_may_be_named(manifest: Manifest, monkeypatch: pytest.M
         ((*SMALL, "global_batch_size=12"), "global_batch_size=8 or global_batch_size=16"),
         ((*SMALL, "run_id=5"), "run_id=5"),
         ((*SMALL, "cluster.node_rank=0"), "each pod knows its own"),
+        ((*SMALL, "cluster.nnodes=1:4"), "so many from its start to its end"),
         ((*SMALL, "cluster=multi_node"), "each pod knows its own"),
         ((*SMALL, "-m", "seed=0,1"), "a TrainJob is one run"),
         ((*SMALL, "resume=outputs/r"), "Give its own words again with its run_id"),

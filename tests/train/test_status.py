@@ -170,3 +170,17 @@ def test_what_ranks_said_before_is_put_aside(tmp_path: Path) -> None:
     assert not (tmp_path / "summary.json").exists()
     assert (logs / "attempt-2.summary.json").exists()
     status.finish(tmp_path, "completed", attempt=3)
+
+
+def test_the_nodes_of_each_attempt(tmp_path: Path) -> None:
+    """They stand with the attempt, and go into its history; the next may be another's."""
+    status.claim(tmp_path)
+    status.note_nodes(tmp_path, {"0": "a", "2": "c"}, world_size=4)
+    saved = {"kind": "preempted", "cause": "node 2 (c) was warned and left", "step": 9}
+    status.reopen(tmp_path, saved)
+    now = status.read(tmp_path)
+    (past,) = now["history"]
+    assert (past["status"], past["cause"], past["steps"]) == ("preempted", saved["cause"], 9)
+    assert (past["nodes"], past["world_size"]) == ({"0": "a", "2": "c"}, 4)
+    assert "nodes" not in now
+    status.finish(tmp_path, "completed", attempt=2)

@@ -59,6 +59,11 @@ def plan_check(words: list[str], quick: bool, gang: Joined | None) -> CheckPlan:
     if not any(key_of(text) == "cluster.timeout_s" for text in line.overrides):
         node.timeout_s = min(TIMEOUT_S, node.timeout_s)
     cluster: Cluster = build_kind(Cluster, node, "cluster")
+    if cluster.elastic:
+        raise ConfigError(
+            f"cluster.nnodes={node.nnodes}: python -m train.check measures one cluster. Give the "
+            f"number of nodes that are there, as in cluster.nnodes={cluster.nnodes}."
+        )
     cluster, local_world_size, world_size = placed(cluster, node, False, gang)
     with open_dict(node):
         node.nproc_per_node, node.nnodes = local_world_size, cluster.nnodes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from components.cluster.joined import Joined
+from components.cluster.node_count import node_counts
 from components.errors import ConfigError
 from train.command_line import CommandLine, Job
 from train.hydra_api import BASIC_LAUNCHER
@@ -59,7 +60,7 @@ def refuse_over_nodes(jobs: list[Job]) -> None:
     Raises:
         ConfigError: with what to do instead.
     """
-    over = [job for job in jobs if int(job.config.cluster.get("nnodes", 1)) > 1]
+    over = [job for job in jobs if node_counts(job.config.cluster.get("nnodes", 1))[1] > 1]
     if over:
         nnodes = over[0].config.cluster.nnodes
         raise ConfigError(

@@ -10,6 +10,8 @@ from train.check.plan import plan_check
 
 GANG = Joined("torchrun", 0, 6, 0, 3, nnodes=2, host="node0", port=29500, hosted=True)
 
+NODE_0 = ("cluster=multi_node", "cluster.node_rank=0", "cluster.rdzv_endpoint=node0:29500")
+
 
 def test_the_ranks_of_the_cluster_are_checked_whatever_the_strategy() -> None:
     plan = plan_check(["parallel=single", "cluster.nproc_per_node=3"], quick=True, gang=None)
@@ -52,6 +54,10 @@ def test_collectives_have_a_minute_unless_the_time_is_given() -> None:
         (["-m", "cluster.nproc_per_node=1,2"], "Give one cluster"),
         (["sweep=cube"], "Give one cluster"),
         (["--cfg", "job"], "Give one cluster"),
+        (
+            [*NODE_0, "cluster.nnodes=1:4"],
+            "cluster.nnodes=1:4: python -m train.check measures one cluster.*cluster.nnodes=4",
+        ),
     ],
 )
 def test_what_is_no_cluster_is_refused(words: list[str], cause: str) -> None:
