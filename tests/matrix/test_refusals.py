@@ -34,12 +34,12 @@ def test_half_weights_are_refused_by_name_under_fp16() -> None:
 def test_reentrant_recomputation_under_the_search_for_unused_parameters() -> None:
     message = refusal(
         "data=synthetic",
-        "activation_checkpointing=reentrant",
+        "model.checkpointing=reentrant",
         "parallel=ddp",
         "parallel.find_unused_parameters=true",
     )
-    assert "activation_checkpointing=reentrant" in message
-    assert "activation_checkpointing=non_reentrant" in message
+    assert "model.checkpointing=reentrant" in message
+    assert "model.checkpointing=full" in message
 
 
 def test_fewer_micro_batches_than_stages() -> None:
