@@ -65,3 +65,25 @@ def test_a_loss_scale_for_a_type_that_needs_none() -> None:
     message = refusal("data=synthetic", "precision=bf16", "+precision.enabled=true")
     assert "precision.enabled=true" in message
     assert "precision=fp16" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (("parallel=zero3",), "parallel=fsdp compile=true"),
+        (("parallel=dp",), "parallel=ddp, or parallel=single, with compile=true"),
+        (("model.checkpointing=selective",), "model.checkpointing=none or full"),
+        (("model=plain", "data=digits"), "set compile=false"),
+    ],
+)
+def test_what_is_not_compiled(words: tuple[str, ...], nearest: str) -> None:
+    message = refusal("compile=true", *words)
+    assert "compile=true" in message
+    assert nearest in message
+
+
+def test_checkpointing_is_an_option_of_any_model() -> None:
+    assert "model.checkpointing=full" in refusal(
+        "model=plain", "data=digits", "model.checkpointing=full"
+    )
+    assert "take none, full, selective or reentrant" in refusal("model.checkpointing=half")
