@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ConfigError
 from train import pods, run_names
+from train.beside import is_beside
 from train.composed import check_composed
 from train.config_tree import as_written
 from train.diagnosis import explain, open_choices, several_values, unparsable
@@ -263,6 +264,8 @@ def _as_hydra_needs(override: str, primary: list[str], composer: Composer) -> st
 
     Hydra wants it for a group outside the primary defaults list, and refuses it for one inside.
     """
+    if is_beside(key_of(override)) and override[0] not in "+~":
+        return f"++{override}"
     match = GROUP_OVERRIDE.fullmatch(override)
     if match is None or not composer.is_group(match[2]):
         return override

@@ -186,6 +186,7 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     from components.cluster.cluster import Cluster
     from components.parallel.base import Cell, Parallel, refuse_half_parameters
     from components.precision import Precision
+    from train.blocks import checkpointing_of
     from train.kinds import build_kind, build_loggers
     from train.preflight import on_meta, refuse_several, sizes_of
 
@@ -213,6 +214,13 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     world = nnodes * nproc
     asking = f"cluster.nproc_per_node={nproc} and cluster.nnodes={nnodes} ask for"
     refuse_several(parallel, world, asking)
-    checkpointing = config.activation_checkpointing
-    cell = Cell(precision, config.cluster.device, world, nproc, model, checkpointing)
+    cell = Cell(
+        precision,
+        config.cluster.device,
+        world,
+        nproc,
+        model,
+        checkpointing_of(config),
+        config.compile,
+    )
     return nproc, sizes_of(config, parallel, cell)

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
+from train.blocks import checkpointing_of
 from train.loop import Progress
 
 
@@ -30,8 +31,8 @@ def _cures(config: DictConfig) -> list[str]:
         )
     elif micro > 1:
         cures.append(f"micro_batch_size=1 accumulation={accumulation * micro}")
-    if config.activation_checkpointing == "none":
-        cures.append("activation_checkpointing=non_reentrant")
+    if checkpointing_of(config) == "none":
+        cures.append("model.checkpointing=full")
     return [*cures, "or a strategy that spreads the model: parallel=fsdp, parallel=zero3"]
 
 

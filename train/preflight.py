@@ -17,10 +17,11 @@ from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.data.base import Data
 from components.errors import ConfigError
-from components.parallel.activation_checkpointing import checkpoint_blocks
+from components.model.compiled import refuse_without_compiler
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
+from train.blocks import checkpointing_of, wrap_blocks
 from train.elastic_sizes import check_elastic, sizes_by_count
 from train.kinds import build_kind, build_loggers, build_objective
 from train.optimizer_trial import try_optimizer
@@ -56,13 +57,16 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
 
     cluster, local_world_size, world_size = _ranks(cluster, parallel, config, joined)
     device = cluster.device_type()
+    if config.compile:
+        refuse_without_compiler(device)
     cell = Cell(
         precision=precision,
         device=device,
         world_size=world_size,
         local_world_size=local_world_size,
         model=model,
-        activation_checkpointing=config.activation_checkpointing,
+        checkpointing=checkpointing_of(config),
+        compiled=config.compile,
     )
     by_count: dict[int, sizes.Sizes] = {}
     if cluster.elastic:
@@ -126,7 +130,7 @@ def on_meta(config: DictConfig) -> nn.Module:
             "Give the modules their sizes: nn.Linear(in_features, ...), not nn.LazyLinear(...)."
         )
     build_objective(config, model)
-    checkpoint_blocks(model, config.activation_checkpointing)
+    wrap_blocks(model, config)
     return model
 
 

@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -43,7 +43,7 @@ class Settings:
     micro_batch_size: int | None = None
     accumulation: int | None = None
     clip_norm: float | None = 1.0
-    activation_checkpointing: Literal["none", "non_reentrant", "reentrant"] = "none"
+    compile: bool = False
     seed: int = 0
     deterministic: bool = False
     log_every: int = 10

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ConfigError
+from train.beside import BESIDE, arguments
 from train.config_tree import join
 from train.hydra_api import InstantiationException, instantiate
 from train.locate import NotFound, locate, message, place
@@ -65,6 +66,7 @@ def build(node: DictConfig, key: str, **kwargs: Any) -> Any:
         ConfigError: the constructor's own, unchanged, or one that names the key,
             the target and the constructor's own message.
     """
+    node = arguments(node, key)
     try:
         if not kwargs:
             return instantiate(node, _convert_="all")
@@ -142,7 +144,7 @@ def _check(node: dict[str, Any], key: str, complete: bool) -> list[str]:
     if not isinstance(positional, list):
         return [f"{join(key, '_args_')}={positional}: must be a list."]
     given = Arguments(
-        named={str(n): value for n, value in node.items() if n not in SPECIAL},
+        named={str(n): v for n, v in node.items() if n not in (*SPECIAL, *BESIDE.get(key, ()))},
         positional=positional,
         complete=complete and not node.get("_partial_", False),
     )

@@ -16,7 +16,7 @@ from components.data.base import Data
 from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
-from components.parallel.activation_checkpointing import checkpoint_blocks
+from train.blocks import wrap_blocks
 from train.keeper import Keeper
 from train.kinds import build_objective
 from train.loop import Loop, Progress
@@ -59,7 +59,6 @@ def train(
     parallel = build(config.parallel, "parallel")
     checkpoint = build(config.checkpoint, "checkpoint")
     model = build(config.model, "model")
-    checkpoint_blocks(model, config.activation_checkpointing)
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     tied = tied_names(model)
     objective = build_objective(config, model)
@@ -68,6 +67,7 @@ def train(
     refuse_deaf_patience(config, val_set)
     refuse_deaf_best(checkpoint, config, val_set)
     start_weights(config, saved.checkpoint if saved else None, model)
+    wrap_blocks(model, config)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))

@@ -7,19 +7,36 @@ falls to the blocks' inputs, for one more forward.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 from components.errors import ConfigError
+from components.model.mixin import mix_in
 from components.model.stack import blocks_of
 
-Mode = Literal["none", "non_reentrant", "reentrant"]
+KEY = "model.checkpointing"
+Mode = Literal["none", "full", "selective", "reentrant"]
+
+KEPT = (
+    *("mm", "addmm", "bmm", "baddbmm", "convolution"),
+    *(f"_scaled_dot_product_{kind}_attention" for kind in ("flash", "efficient", "cudnn")),
+    *(
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_fused_attention_overrideable",
+    ),
+)
+"""Operations of aten whose results `selective` keeps: those that take long to compute."""
 
 
 def checkpoint_blocks(model: nn.Module, mode: Mode) -> None:
@@ -31,53 +48,88 @@ def checkpoint_blocks(model: nn.Module, mode: Mode) -> None:
 
     Args:
         model: changed in place; its blocks are those of `blocks_of`.
-        mode: `non_reentrant` is PyTorch's recommended form; `reentrant` runs the
-            backward inside the backward, and some old code relies on it.
+        mode: `full` keeps a block's input alone. `selective` keeps the results of matrix
+            products, convolutions and attention too, and re-computes what is cheap (after
+            Korthikanti et al., 2022, https://arxiv.org/abs/2205.05198). `reentrant` is `full` in
+            the older form, which runs the backward inside the backward and some old code relies on.
 
     Raises:
         ConfigError: when the mode is unknown or the model declares no blocks.
     """
     if mode == "none":
         return
-    if mode not in ("non_reentrant", "reentrant"):
+    if mode not in FORMS:
         raise ConfigError(
-            f"activation_checkpointing={mode} is unknown: take none, non_reentrant or reentrant."
+            f"{KEY}={mode} is unknown: take none, {', '.join([*FORMS][:-1])} or {[*FORMS][-1]}."
         )
     blocks = blocks_of(model)
     if not blocks:
         raise ConfigError(
-            f"activation_checkpointing={mode} re-computes a model block by block, but "
-            f"{type(model).__name__} declares none. Give it an nn.ModuleList named `blocks`, "
-            "or set activation_checkpointing=none."
+            f"{KEY}={mode} re-computes a model block by block, but {type(model).__name__} declares "
+            f"none. Give it an nn.ModuleList named `blocks`, or set {KEY}=none."
         )
-    # A block in the list twice is one block that runs twice.
+    # A block in the list twice is one block that runs twice. Call hooks (sharding, casts) stay
+    # outside.
     for block in dict.fromkeys(blocks):
-        # A subclass, not a function put on the instance: a replica or a deep copy of the block
-        # then runs on its own parameters. Call hooks (sharding, casts) stay outside.
-        cls = type(block)
-        attributes = {"use_reentrant": mode == "reentrant", "__module__": cls.__module__}
-        block.__class__ = type(cls.__name__, (_Recomputed, cls), attributes)
+        mix_in(block, FORMS[mode])
 
 
-class _Recomputed(nn.Module):
+class _Full(nn.Module):
     """Mixed in before a block's own class."""
 
-    use_reentrant: ClassVar[bool]
-
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        run = super().forward
+        run = partial(super().forward, **kwargs)
         if not torch.is_grad_enabled():
-            return run(*args, **kwargs)
+            return run(*args)
+        return self.recomputed(run, args)
+
+    def recomputed(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        return checkpoint(run, *args, use_reentrant=False, context_fn=self.contexts)
+
+    def contexts(self) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+        """For the forward, and for the one in the backward."""
+        return nullcontext(), _running_statistics_kept(self)
+
+
+class _Selective(_Full):
+    def contexts(self) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+        keeps, takes = create_selective_checkpoint_contexts(_keep_or_recompute)
+        return keeps, _inside(_running_statistics_kept(self), takes)
+
+
+class _Reentrant(_Full):
+    def recomputed(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         calls = itertools.count()
 
         def once_more(_: torch.Tensor, *args: Any) -> Any:
             with nullcontext() if next(calls) == 0 else _running_statistics_kept(self):
-                return run(*args, **kwargs)
+                return run(*args)
 
-        # The reentrant form yields gradients only if an input needs one, which is not so for the
-        # first block on frozen embeddings: hence one more input that does.
+        # It yields gradients only if an input needs one, which is not so for the first block on
+        # frozen embeddings: hence one more input that does.
         anchor = torch.empty(0, requires_grad=True)
-        return checkpoint(once_more, anchor, *args, use_reentrant=self.use_reentrant)
+        return checkpoint(once_more, anchor, *args, use_reentrant=True)
+
+
+def _keep_or_recompute(_: Any, operation: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+    kept = operation.namespace == "aten" and operation._opname in KEPT
+    return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+@contextmanager
+def _inside(
+    outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]
+) -> Iterator[None]:
+    with outer, inner:
+        yield
+
+
+FORMS: dict[str, type[nn.Module]] = {
+    "full": _Full,
+    "selective": _Selective,
+    "reentrant": _Reentrant,
+}
+"""By mode."""
 
 
 @contextmanager

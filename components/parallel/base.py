@@ -50,7 +50,8 @@ class Cell:
         world_size: ranks over all nodes.
         local_world_size: ranks on this node.
         model: the model on the meta device (shapes and dtypes, no data).
-        activation_checkpointing: `none`, `non_reentrant` or `reentrant`.
+        checkpointing: of activations: `none`, `full`, `selective` or `reentrant`.
+        compiled: whether the model's blocks are.
     """
 
     precision: Precision
@@ -58,7 +59,8 @@ class Cell:
     world_size: int
     local_world_size: int
     model: nn.Module
-    activation_checkpointing: str = "none"
+    checkpointing: str = "none"
+    compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,11 +63,11 @@ class DDP(TorchStrategy):
         if self.comm_hook is not None:
             self._refuse_unfit_hook()
         refuse_sparse_gradients(cell.model, self.name)
-        if self.find_unused_parameters and cell.activation_checkpointing == "reentrant":
+        if self.find_unused_parameters and cell.checkpointing == "reentrant":
             raise ConfigError(
-                "activation_checkpointing=reentrant cannot go with "
+                "model.checkpointing=reentrant cannot go with "
                 "parallel.find_unused_parameters=true: re-entrant backward marks parameters ready "
-                "twice. Take activation_checkpointing=non_reentrant, or "
+                "twice. Take model.checkpointing=full, or "
                 "parallel.find_unused_parameters=false."
             )
 

@@ -12,6 +12,8 @@ import logging
 import torch
 from torch import nn
 
+from components.errors import ConfigError
+from components.parallel.base import Cell
 from components.parallel.half_parameters import Autocast
 from components.parallel.torch_strategy import TorchStrategy
 from components.precision import Precision
@@ -24,6 +26,15 @@ class DP(TorchStrategy):
 
     name = "dp"
     one_process = True
+
+    def check(self, cell: Cell) -> None:
+        super().check(cell)
+        if cell.compiled:
+            raise ConfigError(
+                "compile=true cannot go with parallel=dp, whose replicas run in threads of one "
+                "process, and torch compiles in one thread only. Nearest: parallel=ddp, or "
+                "parallel=single, with compile=true."
+            )
 
     def spread(self, model: nn.Module, precision: Precision) -> nn.Module:
         model.to(self.ranks.device)

@@ -11,13 +11,13 @@ as they are, and every other module sees its own as fp32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
+
+from components.model.mixin import mix_in
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -31,13 +31,13 @@ LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
 def compute_as_autocast(model: nn.Module) -> None:
     """Make the modules of `model` see half-precision parameters as autocast would see fp32 ones.
 
-    Replaces `forward` on the instances concerned; names, parameters and hooks stay as they are.
+    Puts a forward around theirs; names, parameters and hooks stay as they are.
     """
     for module in model.modules():
         if isinstance(module, LOOKUPS):
-            vars(module)["forward"] = partial(_widen_output, module.forward)
+            mix_in(module, _WideOutput)
         elif module._parameters and not isinstance(module, MATRIX_PRODUCTS):
-            vars(module)["forward"] = partial(_widen_parameters, module, module.forward)
+            mix_in(module, _WideParameters)
 
 
 class Autocast(nn.Module):
@@ -58,19 +58,22 @@ class Autocast(nn.Module):
             return self.module(inputs)
 
 
-def _widen_output(forward: Callable[..., Tensor], *args: Any, **kwargs: Any) -> Tensor:
-    return forward(*args, **kwargs).float()
+class _WideOutput(nn.Module):
+    """Mixed in before a lookup's own class."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return super().forward(*args, **kwargs).float()
 
 
-def _widen_parameters(
-    module: nn.Module, forward: Callable[..., Any], *args: Any, **kwargs: Any
-) -> Any:
-    """Run `forward` while the instance's own attributes hide the half parameters."""
-    own = {name: p for name, p in module._parameters.items() if p is not None}
-    wide = {name: p.float() for name, p in own.items() if p.dtype in HALF}
-    vars(module).update(wide)
-    try:
-        return forward(*args, **kwargs)
-    finally:
-        for name in wide:
-            del vars(module)[name]
+class _WideParameters(nn.Module):
+    """Mixed in before a module's own class: its attributes hide the half parameters meanwhile."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        own = {name: p for name, p in self._parameters.items() if p is not None}
+        wide = {name: p.float() for name, p in own.items() if p.dtype in HALF}
+        vars(self).update(wide)
+        try:
+            return super().forward(*args, **kwargs)
+        finally:
+            for name in wide:
+                del vars(self)[name]

@@ -120,6 +120,12 @@ class Zero(Parallel):
         check_offload(self.options)
 
     def check(self, cell: Cell) -> None:
+        if cell.compiled and self.options.stage == 3:
+            raise ConfigError(
+                "compile=true cannot go with parallel=zero3: DeepSpeed gathers each parameter from "
+                "inside a block, by hooks that are not to be compiled. Nearest: parallel=fsdp "
+                "compile=true, which holds as little."
+            )
         check_extra(self.options.extra, cell.precision, self.options.stage)
         check_nvme(self.options)
         refuse_parameters(

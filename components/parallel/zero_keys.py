@@ -24,7 +24,7 @@ OWNED = {
     "zero_optimization.offload_param.nvme_path": "parallel.nvme_path",
     "zero_optimization.cpu_offload": "parallel.offload_optimizer",
     "zero_optimization.cpu_offload_param": "parallel.offload_params",
-    "activation_checkpointing": "activation_checkpointing",
+    "activation_checkpointing": "model.checkpointing",
     "checkpoint": "checkpoint",
     "datastates_ckpt": "checkpoint",
     "hybrid_engine": "parallel (it trains only)",

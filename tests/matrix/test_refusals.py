@@ -34,12 +34,12 @@ def test_half_weights_are_refused_by_name_under_fp16() -> None:
 def test_reentrant_recomputation_under_the_search_for_unused_parameters() -> None:
     message = refusal(
         "data=synthetic",
-        "activation_checkpointing=reentrant",
+        "model.checkpointing=reentrant",
         "parallel=ddp",
         "parallel.find_unused_parameters=true",
     )
-    assert "activation_checkpointing=reentrant" in message
-    assert "activation_checkpointing=non_reentrant" in message
+    assert "model.checkpointing=reentrant" in message
+    assert "model.checkpointing=full" in message
 
 
 def test_fewer_micro_batches_than_stages() -> None:
@@ -65,3 +65,25 @@ def test_a_loss_scale_for_a_type_that_needs_none() -> None:
     message = refusal("data=synthetic", "precision=bf16", "+precision.enabled=true")
     assert "precision.enabled=true" in message
     assert "precision=fp16" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (("parallel=zero3",), "parallel=fsdp compile=true"),
+        (("parallel=dp",), "parallel=ddp, or parallel=single, with compile=true"),
+        (("model.checkpointing=selective",), "model.checkpointing=none or full"),
+        (("model=plain", "data=digits"), "set compile=false"),
+    ],
+)
+def test_what_is_not_compiled(words: tuple[str, ...], nearest: str) -> None:
+    message = refusal("compile=true", *words)
+    assert "compile=true" in message
+    assert nearest in message
+
+
+def test_checkpointing_is_an_option_of_any_model() -> None:
+    assert "model.checkpointing=full" in refusal(
+        "model=plain", "data=digits", "model.checkpointing=full"
+    )
+    assert "take none, full, selective or reentrant" in refusal("model.checkpointing=half")

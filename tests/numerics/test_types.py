@@ -123,7 +123,7 @@ def on_two(ranks: Ranks) -> dict[Any, Any]:
         answers["normed", name] = fit(ranks, name, NORMED)
     answers["recording"] = recording(ranks, "fsdp")
     for kind, options in DDP_KINDS.items():
-        for mode in ("non_reentrant", "reentrant"):
+        for mode in ("full", "selective", "reentrant"):
             if (kind, mode) != ("search", "reentrant"):
                 task = TOKENS.but(model=partial(gpt, recompute=mode))
                 answers[kind, mode] = fit(ranks, DDP(**options), task)
@@ -237,7 +237,7 @@ def test_fsdp_computes_in_bf16_and_keeps_the_rest_in_fp32(gang: list[dict[Any, A
     assert torch.equal(table, torch.full((4,), 1.0001))
 
 
-@pytest.mark.parametrize("mode", ["non_reentrant", "reentrant"])
+@pytest.mark.parametrize("mode", ["full", "selective", "reentrant"])
 @pytest.mark.parametrize("kind", DDP_KINDS)
 def test_recomputed_blocks_train_alike_under_ddp(
     gang: list[dict[Any, Any]], single: Result, kind: str, mode: str

@@ -31,7 +31,7 @@ def test_settings_are_the_root_keys_of_the_config() -> None:
         ({"clip_norm": "1e-4"}, "Write 1.0e-4 without quotes."),
         ({"seed": -1}, "seed=-1"),
         ({"log_every": 0}, "log_every=0"),
-        ({"activation_checkpointing": "full"}, "'none' or 'non_reentrant' or 'reentrant'"),
+        ({"compile": "all"}, "expects bool, got the text 'all'"),
         ({"deterministic": "yes"}, "expects bool, got the text 'yes'"),
     ],
 )
@@ -47,7 +47,7 @@ def test_wrong_values_are_refused(keys: dict[str, Any], words: str) -> None:
         {"clip_norm": None},
         {"eval_every": 0},
         {"micro_batch_size": None},
-        {"activation_checkpointing": "reentrant"},
+        {"compile": True},
     ],
 )
 def test_right_values_pass(keys: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import copy
+import gc
+from collections import Counter
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from components.errors import ConfigError
 from components.model.convnet import ConvNet
@@ -14,7 +17,7 @@ from components.model.gpt import GPT
 from components.model.huggingface import CausalLM
 from components.parallel.activation_checkpointing import checkpoint_blocks
 
-MODES = ["non_reentrant", "reentrant"]
+MODES = ["full", "selective", "reentrant"]
 
 
 def gpt() -> GPT:
@@ -70,7 +73,9 @@ def test_gradients_and_buffers_are_the_same(make: Any, inputs: Tensor, mode: Any
         assert torch.equal(kept, buffer), name
 
 
-@pytest.mark.parametrize(("mode", "calls"), [("none", 1), ("non_reentrant", 2), ("reentrant", 2)])
+@pytest.mark.parametrize(
+    ("mode", "calls"), [("none", 1), ("full", 2), ("selective", 2), ("reentrant", 2)]
+)
 def test_blocks_run_again_in_the_backward(mode: Any, calls: int) -> None:
     model = gpt()
     checkpoint_blocks(model, mode)
@@ -149,8 +154,8 @@ def test_a_block_that_is_listed_twice_runs_twice(mode: Any) -> None:
 
 
 def test_a_model_without_blocks_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"activation_checkpointing=non_reentrant .* Linear"):
-        checkpoint_blocks(nn.Linear(2, 2), "non_reentrant")
+    with pytest.raises(ConfigError, match=r"model.checkpointing=full .* Linear"):
+        checkpoint_blocks(nn.Linear(2, 2), "full")
 
 
 def test_none_asks_nothing_of_the_model() -> None:
@@ -158,5 +163,60 @@ def test_none_asks_nothing_of_the_model() -> None:
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(ConfigError, match="activation_checkpointing=full"):
-        checkpoint_blocks(gpt(), "full")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"model\.checkpointing=half"):
+        checkpoint_blocks(gpt(), "half")  # type: ignore[arg-type]
+
+
+class Counted(TorchDispatchMode):
+    """Counts operations by their name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls[func._opname] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("mode", "products"), [("none", 0), ("full", 4), ("selective", 0)])
+def test_what_is_computed_again(mode: Any, products: int) -> None:
+    """A block has four matrix products with weights and a GELU; each is differentiated by two."""
+    model = gpt()
+    checkpoint_blocks(model, mode)
+    with Counted() as counted:
+        train_once(model, TOKENS)
+    blocks, head = 2, 1
+    assert counted.calls["mm"] == 3 * (4 * blocks + head) + products * blocks
+    assert counted.calls["gelu"] == blocks * (1 if mode == "none" else 2)
+
+
+def held_after_forward(mode: Any) -> int:
+    """Bytes that the graph of a forward keeps, parameters aside."""
+    model = gpt()
+    checkpoint_blocks(model, mode)
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
+    before = {id(tensor) for tensor in gc.get_objects() if isinstance(tensor, Tensor)}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        loss = model(TOKENS.repeat(8, 1)).square().mean()
+    for tensor in gc.get_objects():  # what the selective form keeps is no graph's
+        if isinstance(tensor, Tensor) and id(tensor) not in before and not tensor.requires_grad:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                kept[storage.data_ptr()] = storage.nbytes()
+    loss.backward()
+    return sum(kept.values())
+
+
+def test_what_is_kept() -> None:
+    none, selective, full = map(held_after_forward, ("none", "selective", "full"))
+    assert full < 0.5 * none
+    assert full < selective < none

@@ -23,7 +23,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "tied": {"tied": True},
     "tied adamw": {"tied": True, "make_optimizer": adamw},
     "frozen": {"frozen": True},
-    "non_reentrant": {"recompute": "non_reentrant"},
+    "recomputed": {"recompute": "full"},
     "reentrant": {"recompute": "reentrant"},
     "bf16": {"precision": BF16},
 }
