@@ -134,10 +134,18 @@ def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
 
 
 def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going | None) -> int:
+    from train.assembly import cannot_take_part
     from train.follow import follow_node
     from train.preflight import preflight
 
-    plan = resume.onto(preflight(job.config, gang, job.folder), going)
+    try:
+        plan = resume.onto(preflight(job.config, gang, job.folder), going)
+    except ConfigError as refusal:
+        if gang is not None or job.config.dry_run or not _looks_for_node_0(job.config):
+            raise
+        code = refused(refusal)
+        cannot_take_part(job.config, str(refusal))
+        return code
     if resume.finished(plan, going):
         return 0
     follows = gang is None and plan.cluster.node_rank > 0
@@ -153,6 +161,12 @@ def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going |
         resume.keep(going)
     hydra_api.run(run_job, line.argv)
     return 0
+
+
+def _looks_for_node_0(config: DictConfig) -> bool:
+    """Whether this is another node of a run, as far as a config says that may be the mistake."""
+    node = config.cluster.get("node_rank", 0)
+    return isinstance(node, int) and node > 0
 
 
 def _check_free(plan: Plan, job: Job, gang: Joined | None) -> None:

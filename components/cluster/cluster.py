@@ -86,7 +86,7 @@ class Cluster:
         names = [name for _, name in socket.if_nameindex()]
         if self.interface is not None and self.interface not in names:
             raise ConfigError(
-                f"cluster.interface={self.interface} is not on this machine. "
+                f"cluster.interface={self.interface} is not on {self._here()}. "
                 f"It has {', '.join(names)}; null takes the one that reaches the other nodes."
             )
         if not 0 <= self.node_rank < self.nnodes:
@@ -106,6 +106,11 @@ class Cluster:
                 "cluster.backend=nccl needs GPUs and this run computes on the cpu "
                 f"(cluster.device={self.device}). Nearest: cluster.backend=gloo."
             )
+
+    def _here(self) -> str:
+        if self.nnodes == 1:
+            return "this machine"
+        return f"node {self.node_rank} ({socket.gethostname()})"
 
     def device_type(self) -> str:
         """`cuda` or `cpu`, as chosen or found.
