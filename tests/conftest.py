@@ -12,12 +12,17 @@ from multiprocessing import forkserver, resource_tracker
 
 import pytest
 
+from tests.cluster.hosts import missing
+
 NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "KMP_", "PYTORCH_NVML_")
 """How variables begin that pytest sets, and the imports of torch, scikit-learn and DeepSpeed."""
 
 GRACE_S = 5.0
 """How long a process that has ended may take to disappear."""
 
+
+LEFT_OUT = pytest.StashKey[str]()
+"""The tests that need what this machine has not, in words."""
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 
@@ -28,6 +33,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+    if any(item.get_closest_marker("netns") for item in items) and missing():
+        hosts = [item for item in items if item.get_closest_marker("netns")]
+        config.hook.pytest_deselected(items=hosts)
+        items[:] = [item for item in items if item not in hosts]
+        config.stash[LEFT_OUT] = f"{len(hosts)} tests on several hosts are left out {missing()}"
     needed = {id(item): _gpus_needed(item) for item in items}
     if not any(needed.values()):
         return
@@ -36,6 +46,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     there = torch.cuda.device_count()
     config.hook.pytest_deselected(items=[i for i in items if needed[id(i)] > there])
     items[:] = [item for item in items if needed[id(item)] <= there]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say aloud what this machine cannot test."""
+    said = config.stash.get(LEFT_OUT, None)
+    if config.pluginmanager.has_plugin("dsession") and missing():  # xdist's workers cannot say it
+        said = f"tests on several hosts are left out {missing()}"
+    if said is not None:
+        terminalreporter.write_line(said, yellow=True, bold=True)
 
 
 def _gpus_needed(item: pytest.Item) -> int:

@@ -10,6 +10,7 @@ from components.cluster.handshake import Ticket, announce, new_run_id
 from components.cluster.nodes import Nodes
 from components.cluster.preemption import Notice
 from train import failure, status
+from train.assembly import assemble
 from train.failure import Failure
 from train.files import write_text
 from train.node_gang import Place, meet, run_gang
@@ -53,6 +54,7 @@ class Attempts:
         show(self.plan, self.folder)
         ticket = describe(self.plan, self.folder, self.number)
         place = meet(self.plan.cluster)
+        place = assemble(place, self.plan.cluster, self.plan.local_world_size)
         announce(place.store, ticket)
         while True:
             failures, whole = self._one(ticket, place)
@@ -71,7 +73,7 @@ class Attempts:
         """One attempt: the failures on all nodes, and whether all nodes are still there."""
         cluster = self.plan.cluster
         self._listeners = cluster.nnodes - 1
-        self._nodes = Nodes(place.store, ticket.run_id, 0, cluster.nnodes)
+        self._nodes = Nodes(place.store, ticket.run_id, 0, cluster.nnodes, cluster.timeout_s)
         own = run_gang(self.plan, ticket, place, self._nodes, self.notice)
         # Ranks that have saved together take their time, each its own, to close their books.
         agreed = own is not None and own.agreed
@@ -81,7 +83,7 @@ class Attempts:
         # A node that somebody's signal has ended may not wait for a verdict.
         self._listeners -= len(silent) + sum(one.ordered for one in others)
         failures = others if own is None else [*others, own]
-        failures += [failure.killed(f"node {node} ended without a word") for node in silent]
+        failures += [failure.silent_node(node) for node in silent]
         if not failures and not (self.folder / "summary.json").exists():
             cause = "the ranks ended before their last step, with exit code 0"
             failures.append(failure.killed(cause))

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from components.cluster.gang import start_server
 from components.cluster.joined import Joined, joined
+from components.cluster.node_count import elastic
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
 from components.errors import ConfigError
@@ -134,11 +135,19 @@ def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
 
 
 def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going | None) -> int:
+    from train.assembly import cannot_take_part
     from train.elastic_follow import follow_elastic
     from train.follow import follow_node
     from train.preflight import preflight
 
-    plan = resume.onto(preflight(job.config, gang, job.folder), going)
+    try:
+        plan = resume.onto(preflight(job.config, gang, job.folder), going)
+    except ConfigError as refusal:
+        if gang is not None or job.config.dry_run or not _looks_for_node_0(job.config):
+            raise
+        code = refused(refusal)
+        cannot_take_part(job.config, str(refusal))
+        return code
     if resume.finished(plan, going):
         return 0
     follows = gang is None and plan.cluster.node_rank > 0
@@ -154,6 +163,13 @@ def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going |
         resume.keep(going)
     hydra_api.run(run_job, line.argv)
     return 0
+
+
+def _looks_for_node_0(config: DictConfig) -> bool:
+    """Whether this is another node of a run that waits for it, as far as a config that may be the
+    mistake says so. One whose nodes come and go does not wait."""
+    node, nnodes = config.cluster.get("node_rank", 0), config.cluster.get("nnodes", 1)
+    return isinstance(node, int) and node > 0 and not elastic(nnodes)
 
 
 def _check_free(plan: Plan, job: Job, gang: Joined | None) -> None:

@@ -24,6 +24,7 @@ Kind = Literal[
     "diverged",
     "nondeterministic",
     "killed",
+    "absent",
     "collective",
     "stopped",
     "preempted",
@@ -36,6 +37,7 @@ GUILT: dict[str, int] = {
     "diverged": 1,
     "nondeterministic": 1,
     "killed": 2,
+    "absent": 2,
     # A rank that lost its peers, or was told to end, is a victim of another's failure.
     "collective": 4,
     "stopped": 5,
@@ -88,6 +90,7 @@ def kind_of(error: BaseException) -> Kind:
     import torch
     import torch.distributed as dist
 
+    from components.cluster.roll_call import Absent
     from train.loop import Diverged
 
     if isinstance(error, ConfigError):
@@ -96,6 +99,8 @@ def kind_of(error: BaseException) -> Kind:
         return "preempted"
     if isinstance(error, Diverged):
         return "diverged"
+    if isinstance(error, Absent):
+        return "absent"
     for link in _chain(error):
         if deterministic.refusing_operation(link):
             return "nondeterministic"
@@ -142,7 +147,7 @@ def record(
     kind = kind_of(error)
     who = "controller" if rank is None else f"rank-{rank}"
     text = "".join(traceback.format_exception(error))
-    expected = kind in ("refused", "preempted")
+    expected = kind in ("refused", "preempted", "absent")
     file = None if expected else f"logs/{who}.traceback.txt"
     cause = str(error) if expected else _cause(error)
     failure = Failure(rank, kind, cause + advice, time.time(), step, file)
@@ -204,6 +209,13 @@ def write_down(folder: Path, failure: Failure) -> None:
         write_json(folder / "logs" / f"rank-{failure.rank}.failure.json", asdict(failure))
     except OSError as error:
         print(f"{failure.cause}, and it cannot be written down: {error}", file=sys.stderr)
+
+
+def silent_node(node: int) -> Failure:
+    """Of a node that says nothing where it should have said how it ended."""
+    return killed(
+        f"node {node} does not answer: it has ended without a word, or the network to it is cut"
+    )
 
 
 def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Failure]:
@@ -270,4 +282,7 @@ def _silent(end: Exit) -> Failure:
         name = signal.Signals(-end.code).name
         return Failure(end.rank, "killed", f"killed by {name}; {log}", end.seen)
     early = " before the end" if end.code == 0 else ""
-    return Failure(end.rank, "killed", f"exited with code {end.code}{early}; {log}", end.seen)
+    # What `multiprocessing` says of a process of which its server can tell nothing any more.
+    server = ", as ranks do when the process that forks them is killed" if end.code == 255 else ""
+    cause = f"exited with code {end.code}{early}{server}; {log}"
+    return Failure(end.rank, "killed", cause, end.seen)

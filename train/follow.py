@@ -10,6 +10,7 @@ from components.cluster.nodes import Gone, Nodes
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted
 from train import failure, past
+from train.assembly import HEAR_S, take_place
 from train.exit_codes import FAILED, exit_code
 from train.failure import Failure
 from train.files import write_text
@@ -28,12 +29,14 @@ def follow_node(plan: Plan) -> int:
         address, _ = own_address(plan.cluster)
         print(f"node {node} at {address} waits for node 0", flush=True)
         place = meet(plan.cluster)
-        ticket = receive(place.store, plan.cluster.start_timeout_s)
+        take_place(place, plan.cluster, address, plan.local_world_size)
+        # Node 0 may wait as long for the others, and then says who is missing.
+        ticket = receive(place.store, plan.cluster.start_timeout_s + HEAR_S)
     except NoTicket as error:
         print(f"node {node}: {error}", file=sys.stderr)
         return FAILED
     if ticket.exit_code is not None:
-        print(f"node {node}: node 0 refused the run; its message says why", file=sys.stderr)
+        print(f"node {node}: node 0 begins no run; its message says why", file=sys.stderr)
         return ticket.exit_code
     print(f"node {node} takes part in {ticket.folder}; node 0 shows how it goes", flush=True)
     try:
@@ -60,12 +63,14 @@ def _attempts(plan: Plan, ticket: Ticket, place: Place) -> Failure | None:
         folder = settle(again)
         if again.attempt > 1:
             past.put_aside(folder, again.attempt - 1, local)
-        nodes = Nodes(place.store, again.run_id, cluster.node_rank, cluster.nnodes)
+        nodes = Nodes(
+            place.store, again.run_id, cluster.node_rank, cluster.nnodes, cluster.timeout_s
+        )
         own = run_gang(plan, again, place, nodes, notice)
         try:
             word, again = nodes.verdict()
         except Gone:
-            gone = failure.killed("node 0 ended without a word")
+            gone = failure.silent_node(0)
             return failure.first([gone] if own is None else [own, gone])
         first = None if word is None else Failure(**word)
     return first

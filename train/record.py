@@ -100,7 +100,8 @@ class Recorder:
         if self.ranks.main:
             for name, content in self.parallel.files().items():
                 write_json(self.folder / name, content)
-        self.loggers.start(self._info())
+            # Other ranks' nodes may not have the record, where they share no file system.
+            self.loggers.start(self._info())
         try:
             yield
         except BaseException as error:

@@ -15,6 +15,7 @@ from components.cluster.handshake import gang_store
 from components.cluster.joined import Joined
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.ranks import join, own_ranks
+from components.cluster.roll_call import prepare_together
 from components.logger.rank_logs import RankLogs
 from train import failure
 from train.deterministic import set_deterministic
@@ -65,8 +66,9 @@ def train_in_process(
         )
         ranks = own_ranks(cluster)
         data = build(config.data, "data")
-        data.prepare()
-        join(cluster, ranks, gang_store(gang, cluster.start_timeout_s))
+        store = gang_store(gang, cluster.start_timeout_s)
+        prepare_together(store, gang, data.prepare, cluster.start_timeout_s)
+        join(cluster, ranks, store)
         train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""

@@ -102,7 +102,7 @@ class Cluster:
         names = [name for _, name in socket.if_nameindex()]
         if self.interface is not None and self.interface not in names:
             raise ConfigError(
-                f"cluster.interface={self.interface} is not on this machine. "
+                f"cluster.interface={self.interface} is not on {self._here()}. "
                 f"It has {', '.join(names)}; null takes the one that reaches the other nodes."
             )
         if not 0 <= self.node_rank < self.nnodes:
@@ -129,6 +129,11 @@ class Cluster:
         formed.min_nnodes, formed.nnodes, formed.elastic = nnodes, nnodes, False
         formed.node_rank = node_rank
         return formed
+
+    def _here(self) -> str:
+        if self.nnodes == 1:
+            return "this machine"
+        return f"node {self.node_rank} ({socket.gethostname()})"
 
     def device_type(self) -> str:
         """`cuda` or `cpu`, as chosen or found.

@@ -12,17 +12,22 @@ import os
 import socket
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
 import torch.distributed as dist
 
+from components.cluster.answering import Answering
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.cluster.network import address_towards, interface_of, listening_address
 
 ASK_S = 0.05
 """How often the store is asked for what is awaited."""
+
+ANSWER_S = 10.0
+"""A store that does not answer for so long is taken for gone, and its process with it."""
 
 KNOCK_S = 5.0
 """How long one attempt to connect may take."""
@@ -102,6 +107,15 @@ def node_store(cluster: Cluster) -> dist.Store:
     return _store(host, int(port), serves, cluster.start_timeout_s, cluster.interface)
 
 
+def store_at(host: str, port: int, timeout_s: float) -> dist.Store:
+    """A store that another process serves.
+
+    Raises:
+        NoTicket: when it cannot be reached in time.
+    """
+    return _store(host, port, False, timeout_s, None)
+
+
 def new_run_id() -> str:
     """A name that no other gang has."""
     return f"shardlab-{os.getpid()}-{time.time_ns():x}"
@@ -141,9 +155,10 @@ def _store(
         )
     except (dist.DistError, RuntimeError, ValueError) as error:
         what = "cannot be served here" if serves else "does not speak as a store does"
-        raise NoTicket(
-            f"the store at {host}:{port} {what}: {str(error).splitlines()[0]}"
-        ) from error
+        cause = str(error).splitlines()[0]
+        if "EADDRINUSE" in cause:
+            cause = f"port {port} is taken. Choose another on all nodes, or end what has it"
+        raise NoTicket(f"the store at {host}:{port} {what}: {cause}") from error
 
 
 def _listener(host: str, port: int, interface: str | None) -> int | None:
@@ -169,8 +184,18 @@ def _knock(host: str, port: int, timeout_s: float) -> None:
             if time.monotonic() > deadline:
                 raise NoTicket(
                     f"the store at {host}:{port} did not answer within {timeout_s:g} s ({error})"
+                    f"{_looked_for_at_home(host)}"
                 ) from error
             time.sleep(KNOCK_AGAIN_S)
+
+
+def _looked_for_at_home(host: str) -> str:
+    """A hint, where a name of this machine's loopback leads to nobody."""
+    with suppress(OSError):
+        address = socket.gethostbyname(host)
+        if address.startswith("127."):
+            return f": here {host} is {address}, this machine itself; see its /etc/hosts"
+    return ""
 
 
 def own_address(cluster: Cluster) -> tuple[str, str | None]:
@@ -215,10 +240,11 @@ def receive(store: dist.Store, timeout_s: float) -> Ticket:
     Raises:
         NoTicket: after `timeout_s` seconds, or when the deciding process is gone.
     """
+    asked = Answering(store, ANSWER_S)
     try:
-        wait_for(store, KEY, timeout_s)
-        ticket = Ticket(**json.loads(store.get(KEY)))
-        store.add(HEARD, 1)
+        wait_for(asked, KEY, timeout_s)
+        ticket = Ticket(**json.loads(asked.get(KEY)))
+        asked.add(HEARD, 1)
         return ticket
     except (dist.DistError, RuntimeError) as error:
         raise NoTicket(
@@ -237,7 +263,7 @@ def all_heard(store: dist.Store, others: int, timeout_s: float) -> bool:
     return True
 
 
-def wait_for(store: dist.Store, key: str, timeout_s: float) -> None:
+def wait_for(store: dist.Store | Answering, key: str, timeout_s: float) -> None:
     """Wait until `key` is set. Asked again and again: `Store.wait` is deaf to signals, and loud.
 
     Raises:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import Future
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
 
-from components.cluster.handshake import Ticket
-
-ANSWER_S = 10.0
-"""A store that does not answer for so long is taken for gone, and its node with it."""
+from components.cluster.answering import Answering
+from components.cluster.handshake import ANSWER_S, Ticket
 
 ASK_S = 0.05
 """How often the store is asked for what is awaited."""
@@ -33,11 +31,15 @@ class Nodes:
         store: as `node_store` gives it.
         run_id: the gang's.
         node_rank, nnodes: this node among all.
+        timeout_s: of the ranks' collectives. A network that fails for less must not end them.
     """
 
-    def __init__(self, store: dist.Store, run_id: str, node_rank: int, nnodes: int) -> None:
-        store.set_timeout(timedelta(seconds=ANSWER_S))
-        self._store = dist.PrefixStore(run_id, store)
+    def __init__(
+        self, store: dist.Store, run_id: str, node_rank: int, nnodes: int, timeout_s: float
+    ) -> None:
+        self._store = Answering(dist.PrefixStore(run_id, store), ANSWER_S)
+        self._patience_s = max(timeout_s, ANSWER_S)
+        self._question: tuple[float, Future[bool]] | None = None
         self.node_rank = node_rank
         self._others = [node for node in range(nnodes) if node != node_rank]
 
@@ -55,11 +57,22 @@ class Nodes:
             pass
 
     def lost(self) -> bool:
-        """Whether another node has come to a bad end, or node 0 does not answer."""
+        """Whether another node has come to a bad end, or node 0 does not answer.
+
+        Returns soon: an answer that is awaited is asked for again at the next call.
+        """
+        if self._question is None:
+            asked = self._store.put(lambda store: bool(store.check(["failed"])))
+            self._question = time.monotonic(), asked
+        since, asked = self._question
         try:
-            return bool(self._store.check(["failed"]))
+            failed = asked.result(ASK_S)
+        except TimeoutError:
+            return time.monotonic() - since > self._patience_s
         except dist.DistError:
             return True
+        self._question = None
+        return failed
 
     def others(self, timeout_s: float) -> dict[int, Word]:
         """The other nodes' last words, by node; those missing that are not in after `timeout_s`."""

@@ -5,15 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from components.checkpoint import folders
+from components.checkpoint.checkpoint import Checkpoint
+from components.checkpoint.saver import Saver
+from components.cluster.control import Control
 from components.data.prepared import prepare_once
 from components.data.synthetic import Synthetic
 from components.errors import ConfigError
@@ -92,8 +98,8 @@ class Faulty(MLP):
 
     Args:
         fault: `_late` ones happen in the backward, the others in the forward.
-        pace_s: what each training pass takes longer.
-        hurry: a file; once it is there, passes take no longer.
+        pace_s: what the head takes longer in training.
+        hurry: a file; once it is there, it takes no longer.
         note: kept, for its length in the run's name.
         ballast_mb: megabytes that the model holds on to.
         once: a file that the fault leaves; where there is one, it does not happen again.
@@ -127,6 +133,8 @@ class Faulty(MLP):
         self.once = once
         self.pace_s = pace_s
         self.hurry = hurry
+        # Not in `forward`, which a pipeline does not call.
+        self.head.register_forward_hook(self._take_time)
         self.passes = 0
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -134,8 +142,6 @@ class Faulty(MLP):
         if not self.training:
             return outputs
         self.passes += 1
-        if not (self.hurry and os.path.exists(self.hurry)):
-            time.sleep(self.pace_s)
         if self.passes == self.at_step and self._guilty():
             if self.fault.endswith("_late"):
                 trapped: Tensor = Trap.apply(outputs, self.fault)  # type: ignore[no-untyped-call]
@@ -144,6 +150,10 @@ class Faulty(MLP):
                 return outputs * float("nan")
             commit(self.fault)
         return outputs
+
+    def _take_time(self, head: nn.Module, inputs: object, outputs: object) -> None:
+        if head.training and not (self.hurry and os.path.exists(self.hurry)):
+            time.sleep(self.pace_s)
 
     def _guilty(self) -> bool:
         if int(os.environ["RANK"]) != self.on_rank:
@@ -217,6 +227,7 @@ class Prepared(Synthetic):
         cache_dir: where the prepared folder and the file are.
         takes_s: how long it takes.
         fails: whether it raises.
+        on_host: where it takes so long or fails; everywhere if empty.
     """
 
     def __init__(
@@ -224,13 +235,15 @@ class Prepared(Synthetic):
         cache_dir: str,
         takes_s: float = 0.0,
         fails: bool = False,
+        on_host: str = "",
         in_features: int = 64,
         classes: int = 10,
     ) -> None:
         super().__init__(kind="features", in_features=in_features, classes=classes)
         self.cache_dir = Path(cache_dir)
-        self.takes_s = takes_s
-        self.fails = fails
+        meant = on_host in ("", socket.gethostname())
+        self.takes_s = takes_s if meant else 0.0
+        self.fails = fails and meant
 
     def prepare(self) -> None:
         prepare_once(self.cache_dir / "ready", self._build)
@@ -267,3 +280,31 @@ class Marked(Slow):
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         self.begun.touch()
         return super().__getitem__(index)
+
+
+class SlowCommit(Checkpoint):
+    """Checkpoints of which one takes its time before it gets its name.
+
+    Args:
+        begun: a file that is there once this has happened, and does not happen again.
+        at_step: of that checkpoint.
+    """
+
+    def __init__(self, every_steps: int, at_step: int, pace_s: float, begun: str) -> None:
+        super().__init__(every_steps=every_steps)
+        self.at_step = at_step
+        self.pace_s = pace_s
+        self.begun = Path(begun)
+
+    def saver(
+        self, folder: Path, control: Control, timeout_s: float, may_commit: Callable[[], None]
+    ) -> Saver:
+        meant = folders.place_of(folder, self.at_step).with_suffix(folders.PARTIAL)
+
+        def slowly() -> None:
+            may_commit()
+            if meant.exists() and not self.begun.exists():
+                self.begun.touch()
+                time.sleep(self.pace_s)
+
+        return super().saver(folder, control, timeout_s, slowly)

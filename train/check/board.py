@@ -25,20 +25,6 @@ class Board:
     def __init__(self, store: dist.Store) -> None:
         self._store = dist.PrefixStore("check", store)
 
-    def here(self, number: int, **told: Any) -> None:
-        """Let the others know that this one has come."""
-        self._leave(f"here/{number}", told)
-
-    def roll_call(self, count: int, timeout_s: float) -> dict[int, dict[str, Any]]:
-        """What those said who have come, once all of `count` have, or the time is over."""
-        deadline = time.monotonic() + timeout_s
-        found: dict[int, dict[str, Any]] = {}
-        while True:
-            found |= self._read("here", {*range(count)} - {*found})
-            if len(found) == count or time.monotonic() > deadline:
-                return found
-            time.sleep(ASK_S)
-
     def say(self, rank: int, stage: str) -> None:
         """What a rank does next."""
         self._leave(f"stage/{rank}", stage)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from components.cluster.roll_call import in_words
 from components.errors import ConfigError
 from train.failure import Failure
 
@@ -37,15 +38,3 @@ def _where(stages: Mapping[int, str]) -> list[str]:
     for rank, stage in sorted(stages.items()):
         groups.setdefault(stage, []).append(rank)
     return [f"at {stage}: {in_words(ranks)}" for stage, ranks in groups.items()]
-
-
-def in_words(ranks: list[int]) -> str:
-    """Ranks in short: `rank 3`, `ranks 0-3, 7`. Rising, without repeats."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and spans[-1][-1] == rank - 1:
-            spans[-1][1:] = [rank]
-        else:
-            spans.append([rank])
-    text = ", ".join("-".join(map(str, span)) for span in spans)
-    return f"rank{'s' if len(ranks) > 1 else ''} {text}"

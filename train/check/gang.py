@@ -19,7 +19,6 @@ from components.cluster.gang import members
 from components.cluster.handshake import (
     NoTicket,
     Ticket,
-    all_heard,
     announce,
     gang_store,
     new_run_id,
@@ -29,6 +28,7 @@ from components.cluster.handshake import (
 from components.cluster.nodes import Gone, Nodes
 from components.cluster.preemption import Notice
 from train import failure
+from train.assembly import HEAR_S, assemble, take_place
 from train.attempts import LAST_WORDS_S
 from train.check.board import Board
 from train.check.failed import CheckFailed, explained
@@ -56,7 +56,7 @@ class Watched(Nodes):
     def __init__(
         self, store: dist.Store, run_id: str, nnodes: int, board: Board, timeout_s: float
     ) -> None:
-        super().__init__(store, run_id, 0, nnodes)
+        super().__init__(store, run_id, 0, nnodes, timeout_s)
         self.stuck = False
         self._board, self._limit_s = board, timeout_s + SPARE_S
         self._said, self._since = 0, time.monotonic()
@@ -78,11 +78,9 @@ def lead(plan: CheckPlan) -> list[dict[str, Any]]:
         Interrupted: by a signal; this node's ranks are gone by then.
     """
     try:
-        place = meet(plan.cluster)
+        place = assemble(meet(plan.cluster), plan.cluster, plan.local_world_size)
     except NoTicket as error:
         raise CheckFailed(str(error)) from error
-    if plan.cluster.nnodes > 1:
-        _await_nodes(plan, place)
     ticket = Ticket(
         tempfile.mkdtemp(prefix="shardlab-check-"), new_run_id(), OmegaConf.to_yaml(plan.config)
     )
@@ -108,22 +106,22 @@ def follow(plan: CheckPlan) -> None:
         address, _ = own_address(cluster)
         print(f"node {node} at {address} waits for node 0", flush=True)
         place = meet(cluster)
-        Board(place.store).here(node, address=address, ranks=plan.local_world_size)
+        take_place(place, cluster, address, plan.local_world_size)
         # Node 0 may wait as long for the others, and then says who is missing.
-        ticket = receive(place.store, cluster.start_timeout_s + LAST_WORDS_S)
+        ticket = receive(place.store, cluster.start_timeout_s + HEAR_S)
     except NoTicket as error:
         raise CheckFailed(f"node {node}: {error}") from error
     if ticket.exit_code is not None:
         raise CheckFailed(f"node {node}: node 0 began no check; its message says why")
     print(f"node {node} takes part; node 0 shows what is found", flush=True)
     with _kept_on_failure(ticket) as folder:
-        nodes = Nodes(place.store, ticket.run_id, node, cluster.nnodes)
+        nodes = Nodes(place.store, ticket.run_id, node, cluster.nnodes, cluster.timeout_s)
         own = run_gang(plan, ticket, place, nodes, AtOnce(), run_rank)
         try:
             word, _ = nodes.verdict()
             first = None if word is None else Failure(**word)
         except Gone:
-            first = own or failure.killed("node 0 ended without a word")
+            first = own or failure.silent_node(0)
         if first is not None:
             raise explained(first, {}, folder)
 
@@ -149,34 +147,6 @@ def _board(plan: CheckPlan, place: Place) -> Board:
     return Board(gang_store(one, cluster.start_timeout_s))
 
 
-def _await_nodes(plan: CheckPlan, place: Place) -> None:
-    """Wait for the other nodes, and let those know that have come if there will be no check."""
-    cluster, others = plan.cluster, plan.cluster.nnodes - 1
-    print(f"node 0 waits for {others} more at {cluster.rdzv_endpoint}", flush=True)
-    board = Board(place.store)
-    board.here(0, ranks=plan.local_world_size)
-    told = board.roll_call(cluster.nnodes, cluster.start_timeout_s)
-    missing = sorted({*range(cluster.nnodes)} - {*told})
-    cause = None
-    if missing:
-        names = " and ".join(f"node {node}" for node in missing)
-        cause = (
-            f"{names} did not come to {cluster.rdzv_endpoint} within {cluster.start_timeout_s:g} s "
-            "(cluster.start_timeout_s). Type the same command there with cluster.node_rank="
-            f"{missing[0]}, and see that the address can be reached from there."
-        )
-    for node, word in sorted(told.items()):
-        if cause is None and word["ranks"] != plan.local_world_size:
-            cause = (
-                f"node {node} ({word['address']}) would start {word['ranks']} ranks and node 0 "
-                f"{plan.local_world_size}. Give the same cluster.nproc_per_node on all nodes."
-            )
-    if cause is not None:
-        announce(place.store, Ticket(exit_code=1))
-        all_heard(place.store, len(told) - 1, LAST_WORDS_S)
-        raise CheckFailed(cause)
-
-
 def _run(plan: CheckPlan, ticket: Ticket, place: Place, board: Board) -> Failure | None:
     """All nodes' ranks, to their end; the failure that explains it."""
     cluster = plan.cluster
@@ -185,7 +155,7 @@ def _run(plan: CheckPlan, ticket: Ticket, place: Place, board: Board) -> Failure
     words = nodes.others(LAST_WORDS_S)
     failures = [Failure(**word) for word in words.values() if word is not None]
     silent = sorted({*range(1, cluster.nnodes)} - {*words})
-    failures += [failure.killed(f"node {node} ended without a word") for node in silent]
+    failures += [failure.silent_node(node) for node in silent]
     failures += [] if own is None else [own]
     first = failure.first(failures)
     if nodes.stuck:

@@ -19,9 +19,10 @@ from components.cluster.handshake import (
     receive,
 )
 from components.cluster.joined import Joined
+from components.cluster.roll_call import here, in_words, missing, roll_call
 from train import failure
 from train.check.board import Board
-from train.check.failed import CheckFailed, explained, in_words
+from train.check.failed import CheckFailed, explained
 from train.check.plan import CheckPlan
 from train.check.rank import failure_of, take_part
 from train.failure import Failure
@@ -38,13 +39,13 @@ def lead_gang(plan: CheckPlan, gang: Joined) -> list[dict[str, Any]]:
     cluster, world_size = plan.cluster, gang.world_size
     store = gang_store(gang, cluster.start_timeout_s)
     board = Board(store)
-    board.here(0)
-    told = board.roll_call(world_size, cluster.start_timeout_s)
-    if missing := sorted({*range(world_size)} - {*told}):
+    here(store, 0)
+    told = roll_call(store, world_size, cluster.start_timeout_s)
+    if absent := missing(told, world_size):
         announce(store, Ticket(exit_code=1))
         all_heard(store, len(told) - 1, WORD_S)
         raise CheckFailed(
-            f"{in_words(missing)} did not come to {gang.host}:{gang.port} within "
+            f"{in_words(absent)} did not come to {gang.host}:{gang.port} within "
             f"{cluster.start_timeout_s:g} s (cluster.start_timeout_s), though {gang.launcher} "
             "has started this rank: look for their messages."
         )
@@ -75,8 +76,7 @@ def follow_rank(gang: Joined) -> int:
     """Any other rank; the exit code."""
     try:
         store = gang_store(gang, JOIN_TIMEOUT_S)
-        board = Board(store)
-        board.here(gang.rank, host=platform.node())
+        here(store, gang.rank, host=platform.node())
         ticket = receive(store, JOIN_TIMEOUT_S)
     except NoTicket as error:
         print(f"rank {gang.rank}: {error}", file=sys.stderr)
@@ -89,7 +89,7 @@ def follow_rank(gang: Joined) -> int:
         take_part(gang, config, None)
     except Exception as error:
         own = failure_of(gang.rank, error)
-        board.fail(own)
+        Board(store).fail(own)
         print(f"rank {gang.rank}: {own.cause}", file=sys.stderr, flush=True)
         time.sleep(2 * WORD_S)  # so that rank 0 tells before the launcher ends it
         return 1

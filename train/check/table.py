@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from train.check.failed import in_words
+from components.cluster.roll_call import in_words
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from train.check.failed import in_words
+from components.cluster.roll_call import in_words
 from train.check.spread import spread
 
 RATE = 0.25

@@ -18,7 +18,7 @@ def stores() -> tuple[dist.TCPStore, dist.TCPStore]:
 
 def test_node_0_decides_and_stays_until_the_other_knows() -> None:
     here, there = stores()
-    zero, one = Nodes(here, "gang", 0, 2), Nodes(there, "gang", 1, 2)
+    zero, one = Nodes(here, "gang", 0, 2, 60.0), Nodes(there, "gang", 1, 2, 60.0)
     told: list[tuple[Word, Ticket | None]] = []
     listener = threading.Thread(target=lambda: told.append(one.verdict()))
     listener.start()
@@ -31,7 +31,7 @@ def test_node_0_decides_and_stays_until_the_other_knows() -> None:
 @pytest.mark.parametrize("bad", [True, False])
 def test_an_end_that_brings_the_others_down_or_not(bad: bool) -> None:
     here, there = stores()
-    zero, one = Nodes(here, "gang", 0, 2), Nodes(there, "gang", 1, 2)
+    zero, one = Nodes(here, "gang", 0, 2, 60.0), Nodes(there, "gang", 1, 2, 60.0)
     assert not zero.lost()
     one.end({"kind": "preempted"}, bad)
     assert zero.lost() == bad
@@ -40,13 +40,13 @@ def test_an_end_that_brings_the_others_down_or_not(bad: bool) -> None:
 
 def test_gangs_of_one_store_do_not_mix() -> None:
     here, there = stores()
-    Nodes(there, "first", 1, 2).end({"kind": "error"}, bad=True)
-    assert not Nodes(here, "second", 0, 2).lost()
+    Nodes(there, "first", 1, 2, 60.0).end({"kind": "error"}, bad=True)
+    assert not Nodes(here, "second", 0, 2, 60.0).lost()
 
 
 def test_a_node_0_that_is_gone() -> None:
     here, there = stores()
-    one = Nodes(there, "gang", 1, 2)
+    one = Nodes(there, "gang", 1, 2, 60.0)
     del here
     with pytest.raises(Gone):
         one.verdict()

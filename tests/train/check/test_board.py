@@ -12,14 +12,6 @@ def board() -> Board:
     return Board(dist.HashStore())
 
 
-def test_a_roll_call_has_what_those_said_who_came(board: Board) -> None:
-    board.here(0)
-    board.here(2, ranks=4)
-    assert board.roll_call(3, timeout_s=0.0) == {0: {}, 2: {"ranks": 4}}
-    board.here(1)
-    assert {*board.roll_call(3, timeout_s=60.0)} == {0, 1, 2}
-
-
 def test_the_last_stage_of_each_rank_stands(board: Board) -> None:
     assert board.said() == 0
     board.say(0, "clocks")

@@ -151,7 +151,7 @@ def test_a_node_that_does_not_come_is_named(tmp_path: Path) -> None:
         "cluster.start_timeout_s=0.5",
     )
     assert done.code == 1
-    assert f"node 1 and node 2 did not come to {endpoint} within 0.5 s" in done.stderr
+    assert f"nodes 1-2 did not come to {endpoint} within 0.5 s" in done.stderr
 
 
 @pytest.mark.parametrize("path", ["nowhere/all.json", ".", "/dev/null"])

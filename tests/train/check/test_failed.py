@@ -2,19 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from components.errors import ConfigError
-from train.check.failed import CheckFailed, explained, in_words
+from train.check.failed import CheckFailed, explained
 from train.failure import Failure
-
-
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [([3], "rank 3"), ([0, 1], "ranks 0-1"), ([0, 1, 2, 4, 6, 7], "ranks 0-2, 4, 6-7")],
-)
-def test_ranks_in_short(ranks: list[int], text: str) -> None:
-    assert in_words(ranks) == text
 
 
 def test_a_failure_tells_who_failed_and_where_all_were() -> None:
