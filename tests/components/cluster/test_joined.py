@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.cluster.joined import first_host, joined
+from components.cluster.joined import joined
+from components.cluster.slurm import first_host
 from components.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.errors import ConfigError
-from train import pods
+from train import places
 from train.command_line import compose_jobs, parse
 
 POD = {
@@ -31,7 +31,7 @@ def no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(*words: str) -> None:
     (job,) = compose_jobs(parse(["run_id=mine", *words]))
-    pods.check(job.composed)
+    places.check(job.composed)
 
 
 def test_the_pod_says_how_many_and_which(pod: None) -> None:
@@ -74,7 +74,7 @@ def test_a_config_that_disagrees(pod: None, word: str, both: str) -> None:
 
 def test_outside_a_pod_all_that_is_missing_is_told_at_once(no_pod: None) -> None:
     with pytest.raises(ConfigError) as error:
-        pods.check(parse(["cluster=kubernetes"]).base)
+        places.check(parse(["cluster=kubernetes"]).base)
     told = str(error.value)
     assert "5 mistakes" not in told  # address and port make one key
     for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR"):
@@ -83,4 +83,4 @@ def test_outside_a_pod_all_that_is_missing_is_told_at_once(no_pod: None) -> None
 
 @pytest.mark.parametrize("cluster", ["single_node", "multi_node"])
 def test_another_cluster_in_a_pod_is_the_user_s_own(pod: None, cluster: str) -> None:
-    pods.check(parse([f"cluster={cluster}"]).base)
+    places.check(parse([f"cluster={cluster}"]).base)
