@@ -19,15 +19,19 @@ GRACE_S = 5.0
 """How long a process that has ended may take to disappear."""
 
 
+ASKED_FOR = ("long", "slurm")
+"""Markers of tests that take minutes, or another program."""
+
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out that take minutes, unless asked for, or need more GPUs than there are."""
-    if "long" not in config.option.markexpr:
-        long = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """Leave tests out that have to be asked for, or need more GPUs than there are."""
+    for mark in ASKED_FOR:
+        if mark not in config.option.markexpr:
+            marked = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
     needed = {id(item): _gpus_needed(item) for item in items}
     if not any(needed.values()):
         return

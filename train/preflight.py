@@ -74,6 +74,8 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         config.accumulation = step.accumulation
         config.cluster.nproc_per_node = local_world_size
         config.cluster.nnodes = cluster.nnodes
+        if cluster.nnodes > 1:  # an outside launcher's, where the config has none
+            config.cluster.rdzv_endpoint = cluster.rdzv_endpoint
     return Plan(
         config=config,
         cluster=cluster,
