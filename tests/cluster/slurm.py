@@ -91,6 +91,7 @@ class Slurm:
     def start(self) -> None:
         """Start all daemons; waits until both nodes are idle."""
         self._write_files()
+        self._guard()
         key, sock = self.place / "munge.key", self.place / "munge.sock"
         quiet = f"--pid-file={self.place}/munged.run --log-file={self.place}/munged.log"
         seed = f"--seed-file={self.place}/munge.seed"
@@ -166,6 +167,15 @@ class Slurm:
             lines.append(f"NodeName={node} {at} CPUs=2 RealMemory=4000\n")
         (self.place / "state").mkdir()
         (self.place / "slurm.conf").write_text("".join([*lines, PARTITIONS]))
+
+    def _guard(self) -> None:
+        """Start a process that ends all when this one is gone without having stopped it."""
+        place = shlex.quote(str(self.place))
+        wait = f"while kill -0 {os.getpid()} && [ -d {place} ]; do sleep 1; done"
+        end = f"cd {place} && kill -9 $(cat *.pid); rm -rf {place}"
+        subprocess.run(
+            ["setsid", "--fork", "sh", "-c", f"exec 2>/dev/null; {wait}; {end}"], check=True
+        )
 
     def _daemon(self, name: str, command: str) -> None:
         """Start a process that is nobody's child, and remember its number."""

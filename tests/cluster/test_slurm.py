@@ -21,7 +21,7 @@ SUBMIT = ("hydra/launcher=slurm", "hydra.launcher.cpus=1")
 TWO_NODES = ("cluster=slurm", "cluster.nnodes=2", "cluster.nproc_per_node=1")
 FEW = (*SMALL, "steps=4", "log_every=1", "eval_every=0")
 
-LIMIT = 240.0
+LIMIT = 480.0
 """How long a command may take that takes a tenth of that on an idle machine, seconds."""
 
 
@@ -32,7 +32,7 @@ def limited(slurm: Slurm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     It goes on beside the other tests.
     """
     words = (*FAULTY, "steps=900", "+model.pace_s=0.1", "parallel=single", "run_id=limited")
-    asked = ("hydra.launcher.time=2", "hydra.launcher.grace_s=30")
+    asked = ("hydra.launcher.time=2", "hydra.launcher.grace_s=30", "cluster.preempt_grace_s=20")
     cwd = tmp_path_factory.mktemp("limited")
     with family(cwd, *words, *SUBMIT, *asked, env=slurm.env) as command:
         yield command
