@@ -42,7 +42,9 @@ class Standing:
     @property
     def words(self) -> str:
         """For a reader: `TIMEOUT`, `FAILED (NonZeroExitCode)`."""
-        return self.state if self.reason in ("None", "") else f"{self.state} ({self.reason})"
+        # Why it waited before is no reason of its end.
+        plain = self.state == "CANCELLED" or self.reason in ("None", "")
+        return self.state if plain else f"{self.state} ({self.reason})"
 
 
 def check_there() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from components.errors import ConfigError
@@ -76,3 +78,13 @@ def test_what_it_does_not(word: str, said: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         options_of(parse([SLURM, word]).base)
     assert said in str(refusal.value)
+
+
+def test_a_file_of_one_s_own_keeps_a_cluster_s_values(tmp_path: Path) -> None:
+    file = tmp_path / "hydra" / "launcher" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("defaults: [slurm]\npartition: gpu\nsbatch: {constraint: h100}\n")
+    base = parse(["--config-dir", str(tmp_path), "hydra/launcher=mine"]).base
+    assert chosen(base)
+    options = options_of(base)
+    assert (options.partition, options.sbatch) == ("gpu", {"constraint": "h100"})
