@@ -55,14 +55,14 @@ class SlurmLauncher(LocalLauncher):
         sweep.begun |= {one.folder for one in watched}
         submissions = {one.submission.place: one.submission for one in watched}.values()
         if watched and not options.wait:
-            tell.left(submissions, sweep.folder)
+            tell.left(submissions, sweep.folder, bool(options.setup))
             sys.exit(DONE)
         stops = sweep.options.on_error == "stop"
         try:
             Follower(watched, sweep.options.objective, stops).run()
         except Interrupted as stop:
             print(f"\n{stop}: the jobs live on in Slurm", file=sys.stderr)
-            tell.left(submissions, sweep.folder)
+            tell.left(submissions, sweep.folder, bool(options.setup))
             sys.exit(PREEMPTED if stop.warning else stop.exit_code)
         ends = {status.read(one.folder).get("status") for one in watched}
         if "preempted" in ends:
@@ -95,7 +95,7 @@ def _submit(sweep: Sweep, cells: Sequence[Cell], options: SlurmOptions) -> list[
             print(f"refused: {refusal}", file=sys.stderr, flush=True)
             if made:
                 print("submitted are the arrays above, which live on", file=sys.stderr)
-                tell.left(made, sweep.folder)
+                tell.left(made, sweep.folder, bool(options.setup))
             sys.exit(2)
         tell.submitted(made[-1])
     return made

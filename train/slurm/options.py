@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -105,6 +107,24 @@ def options_of(config: DictConfig) -> SlurmOptions:
     refuse([*_unknown(plain), *_mismatched(plain)])
     refuse(_out_of_range(plain))
     return SlurmOptions(**plain)
+
+
+def refuse_setup_of(config: DictConfig, own: Collection[str], folder: Path) -> None:
+    """Refuse lines of shell that nobody has typed: the folder may be somebody else's.
+
+    Args:
+        config: composed, with words that were read in a folder.
+        own: keys of the words that were typed.
+
+    Raises:
+        ConfigError: with the lines.
+    """
+    lines = options_of(config).setup
+    if lines and not {f"{ROOT}.setup", "hydra/launcher"} & {*own}:
+        raise ConfigError(
+            f"{ROOT}.setup={lines} was read in {folder}, and a job would run these lines. If they "
+            f"are yours, give {ROOT}.setup again, or the whole command with sweep.resume={folder}."
+        )
 
 
 def _unknown(plain: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from train.slurm.submission import Submission
 
-FOLLOW = "python -m train sweep.resume={} hydra.launcher.wait=true"
+FOLLOW = "sweep.resume={} hydra.launcher.wait=true"
 
 
 def submitted(one: Submission) -> None:
@@ -19,16 +19,18 @@ def submitted(one: Submission) -> None:
     print(f"submitted   {jobs} on {nodes}{' each' if one.array else ''}: {one.place}", flush=True)
 
 
-def left(submissions: Collection[Submission], sweep: Path | None) -> None:
+def left(submissions: Collection[Submission], sweep: Path | None, whole: bool = False) -> None:
     """How to follow jobs, and how to end them.
 
     Args:
         sweep: the folder of theirs; None for a single run.
+        whole: whether the command has to be given again whole.
     """
     jobs = [str(one.job) for one in submissions]
     lines = [f"to look:    squeue --jobs={','.join(jobs)}"]
     if sweep is not None:
-        lines.append(f"to follow:  {FOLLOW.format(shlex.quote(str(sweep)))}")
+        first = "the same command with" if whole else "python -m train"
+        lines.append(f"to follow:  {first} {FOLLOW.format(shlex.quote(str(sweep)))}")
     else:
         log = next(iter(submissions)).log(0)
         lines.append(f"to follow:  tail -F {shlex.quote(str(log))}")

@@ -11,7 +11,7 @@ from train.allowed_targets import KEY
 from train.command_line import CommandLine, Job, parse
 from train.merge import folder_word, key_of
 from train.slurm.launcher import SlurmLauncher
-from train.slurm.options import chosen
+from train.slurm.options import chosen, refuse_setup_of
 from train.slurm.queue import Unanswered
 from train.slurm.submission import alive
 from train.sweep import tell
@@ -43,6 +43,8 @@ def expand(line: CommandLine) -> CommandLine:
     found = parse([*words, *line.argv])
     if not found.multirun:
         raise ConfigError(f"sweep.resume={text}: the words of that sweep begin none. Add -m.")
+    if chosen(found.base):
+        refuse_setup_of(found.base, own, journal.folder)
     return found.with_words_of(journal.folder, line)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from components.errors import ConfigError
 from train.command_line import parse
-from train.slurm.options import chosen, options_of
+from train.slurm.options import chosen, options_of, refuse_setup_of
 
 SLURM = "hydra/launcher=slurm"
 
@@ -88,3 +88,11 @@ def test_a_file_of_one_s_own_keeps_a_cluster_s_values(tmp_path: Path) -> None:
     assert chosen(base)
     options = options_of(base)
     assert (options.partition, options.sbatch) == ("gpu", {"constraint": "h100"})
+
+
+def test_lines_of_shell_are_not_taken_from_a_folder(tmp_path: Path) -> None:
+    base = parse([SLURM, "hydra.launcher.setup=['rm -rf /']"]).base
+    with pytest.raises(ConfigError, match=r"rm -rf .* was read in .*, and a job would run"):
+        refuse_setup_of(base, {"seed"}, tmp_path)
+    refuse_setup_of(base, {"hydra.launcher.setup"}, tmp_path)
+    refuse_setup_of(parse([SLURM]).base, {"seed"}, tmp_path)
