@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,9 +55,11 @@ def plan_elsewhere(options: SlurmOptions, job: Job, folder: Path) -> Plan:
         if device == "cuda":
             here.cluster.backend = "auto"
     plan = preflight(here, None, folder)
-    if device == "cuda":
-        _check_on_gpus(plan)
-    return plan
+    if device == "cpu":
+        return plan
+    _check_on_gpus(plan)
+    asked = job.config.cluster.backend
+    return replace(plan, device=device, backend="nccl" if asked == "auto" else asked)
 
 
 def nodes_of(job: Job) -> int:
@@ -86,9 +89,9 @@ def _check_grace(options: SlurmOptions, config: DictConfig) -> None:
 
 def _device(options: SlurmOptions, config: DictConfig) -> str:
     asked: str = config.cluster.device
-    if asked == "cpu" or options.gpus_per_node:
-        return "cpu" if asked == "cpu" else "cuda"
-    return "cuda" if asked == "cuda" else "cpu"
+    if asked != "auto":
+        return asked
+    return "cuda" if options.gpus_per_node else "cpu"
 
 
 def _ranks(options: SlurmOptions, config: DictConfig, device: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,13 +40,18 @@ def expand(line: CommandLine) -> CommandLine:
         return line
     journal = read_journal(sweep_folder(text))
     own = {KEY, *(key_of(word) for word in line.argv)}
-    words = [word for word in journal.words if word == "--multirun" or key_of(word) not in own]
+    words = [word for word in journal.words if word == "--multirun" or _kept(key_of(word), own)]
     found = parse([*words, *line.argv])
     if not found.multirun:
         raise ConfigError(f"sweep.resume={text}: the words of that sweep begin none. Add -m.")
     if chosen(found.base):
         refuse_setup_of(found.base, own, journal.folder)
     return found.with_words_of(journal.folder, line)
+
+
+def _kept(key: str, own: Collection[str]) -> bool:
+    """Whether a word of the sweep holds beside those of the command: a launcher has its own."""
+    return key not in own and not ("hydra/launcher" in own and key.startswith("hydra.launcher."))
 
 
 def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
@@ -67,7 +73,7 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
         refuse_taken(journal.folder, "sweep")
     journal.shared = run_names.left_out()
     search = hydra_api.is_search(line.base)
-    queued = _queued(journal, search) if submits and options.resume is not None else {}
+    queued = {} if options.resume is None else _queued(journal, search)
     cells = _earlier(line, journal, options) if search else plan(jobs, journal, queued)
     return Sweep(line, replace(options, resume=None), journal, cells, search)
 

@@ -24,6 +24,7 @@ def plan(tmp_path: Path, *words: str) -> Plan:
 def test_gpus_of_the_nodes_need_not_be_here(tmp_path: Path) -> None:
     found = plan(tmp_path, "cluster=slurm", "cluster.nnodes=2", "hydra.launcher.gpus=4")
     assert (found.local_world_size, found.world_size) == (4, 8)
+    assert (found.device, found.backend) == ("cuda", "nccl")
 
 
 def test_nor_their_interfaces(tmp_path: Path) -> None:
