@@ -36,8 +36,8 @@ SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-# A job that goes back into the queue waits as long as credentials live.
-AuthInfo=socket={place}/munge.sock,cred_expire=3
+# A job that goes back into the queue waits as long as credentials live: two minutes otherwise.
+AuthInfo=socket={place}/munge.sock,cred_expire=5
 CredType=cred/munge
 SlurmctldPort={port}
 SlurmctldPidFile={place}/slurmctld.run
