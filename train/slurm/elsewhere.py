@@ -49,7 +49,7 @@ def plan_elsewhere(options: SlurmOptions, job: Job, folder: Path) -> Plan:
     here = job.config.copy()
     device = _device(options, here)
     with open_dict(here):
-        here.cluster.nproc_per_node = _ranks(options, job.config, device)
+        here.cluster.nproc_per_node = _ranks(options, job, device)
         here.cluster.interface = None
         here.cluster.device = "cpu"
         if device == "cuda":
@@ -68,7 +68,12 @@ def nodes_of(job: Job) -> int:
     Raises:
         ConfigError: when each of several would not know which one it is.
     """
-    nodes = int(OmegaConf.select(job.config, "cluster.nnodes", default=1))
+    nodes = OmegaConf.select(job.config, "cluster.nnodes", default=1)
+    if not isinstance(nodes, int):
+        raise ConfigError(
+            f"hydra/launcher=slurm with cluster.nnodes={nodes}: a job has a number of nodes that "
+            "does not change. Give one."
+        )
     if nodes > 1 and not asks(job.composed, SLURM, "node_rank"):
         raise ConfigError(
             f"hydra/launcher=slurm with cluster.nnodes={nodes}: each node has to know its place. "
@@ -94,10 +99,17 @@ def _device(options: SlurmOptions, config: DictConfig) -> str:
     return "cuda" if options.gpus_per_node else "cpu"
 
 
-def _ranks(options: SlurmOptions, config: DictConfig, device: str) -> Any:
+def _ranks(options: SlurmOptions, job: Job, device: str) -> Any:
     """Ranks of a node, `auto` where that is known here."""
-    given, gpus = config.cluster.nproc_per_node, options.gpus_per_node
-    if device == "cpu":
+    from components.parallel.base import Parallel
+    from train.kinds import build_kind
+
+    given, gpus = job.config.cluster.nproc_per_node, options.gpus_per_node
+    parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
+    # One process may have several GPUs, unless the step makes a rank of each.
+    if device == "cpu" or (
+        parallel.one_process and not asks(job.composed, SLURM, "nproc_per_node")
+    ):
         return given
     if given == "auto" and not gpus:
         raise ConfigError(

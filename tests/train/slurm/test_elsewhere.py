@@ -27,6 +27,10 @@ def test_gpus_of_the_nodes_need_not_be_here(tmp_path: Path) -> None:
     assert (found.device, found.backend) == ("cuda", "nccl")
 
 
+def test_one_process_may_have_several_gpus(tmp_path: Path) -> None:
+    assert plan(tmp_path, "parallel=dp", "hydra.launcher.gpus=4").world_size == 1
+
+
 def test_nor_their_interfaces(tmp_path: Path) -> None:
     assert plan(tmp_path, "cluster.interface=ib77").world_size == 2
 
@@ -60,7 +64,10 @@ def test_ranks_are_as_many_as_slurm_will_say(tmp_path: Path) -> None:
             ("cluster=slurm", "cluster.nnodes=3", "cluster.nproc_per_node=1"),
             "global_batch_size=32",
         ),
-        (("parallel=single", "hydra.launcher.gpus=2"), "lives in one process"),
+        (
+            ("parallel=single", "hydra.launcher.gpus=2", "cluster=slurm"),
+            "lives in one process",
+        ),
     ],
 )
 def test_what_cannot_run_there_is_refused_here(
