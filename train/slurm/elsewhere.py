@@ -106,10 +106,8 @@ def _ranks(options: SlurmOptions, job: Job, device: str) -> Any:
 
     given, gpus = job.config.cluster.nproc_per_node, options.gpus_per_node
     parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
-    # One process may have several GPUs, unless the step makes a rank of each.
-    if device == "cpu" or (
-        parallel.one_process and not asks(job.composed, SLURM, "nproc_per_node")
-    ):
+    # One process may have several GPUs, unless the node's step makes a rank of each.
+    if device == "cpu" or (parallel.one_process and not asks(job.composed, SLURM)):
         return given
     if given == "auto" and not gpus:
         raise ConfigError(

@@ -39,23 +39,20 @@ def explain(submission: Submission, index: int, standing: Standing | None) -> tu
     Args:
         standing: what Slurm says of it; None when Slurm has forgotten it.
     """
-    begun = _begun(submission, index)
+    tried = begun(submission, index)
     element, log = submission.element(index), submission.log(index)
     if standing is None:
         return "killed", f"Slurm knows job {element} no more, and it has told no end: see {log}"
     said = f"Slurm's job {element}: {standing.words}"
     if standing.state in CANCELLED:
-        when = f"before the run had saved: {NOTHING_SAVED}" if begun else "before the run began"
+        when = f"before the run had saved: {NOTHING_SAVED}" if tried else "before the run began"
         return "preempted", f"{said}, {when}"
     if standing.state == "OUT_OF_MEMORY":
         return "out_of_memory", f"{said}: raise hydra.launcher.memory, or take a smaller batch"
     if standing.state in BAD_NODE:
         return "killed", f"{said}: a node failed, and {NOTHING_SAVED}"
-    if begun:
-        return (
-            "killed",
-            f"{said}: what led the run is gone without a word; see {log}",
-        )
+    if tried:
+        return "killed", f"{said}: what led the run is gone without a word; see {log}"
     return "error", f"{said}: its batch script ended before the run began{_last_words(log)}"
 
 
@@ -86,7 +83,8 @@ def give_up(folder: Path, cause: str) -> None:
     status.finish(folder, "failed", told_so, attempt=attempt)
 
 
-def _begun(submission: Submission, index: int) -> bool:
+def begun(submission: Submission, index: int) -> bool:
+    """Whether an attempt has been made since a run was submitted."""
     state = status.read(submission.folder(index))
     return bool(state.get("attempts", 0) > submission.runs[index].attempts)
 

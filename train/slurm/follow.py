@@ -144,8 +144,8 @@ class Follower:
 
     @staticmethod
     def _never_began(one: Watched, now: Standing | None) -> bool:
-        pending = one.was is None or one.was.state == "PENDING"
-        return pending and now is not None and now.state == "CANCELLED"
+        cancelled = now is not None and now.state == "CANCELLED"
+        return cancelled and not ends.begun(one.submission, one.index)
 
     def _settle(self, one: Watched) -> None:
         waited = 0.0
