@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
 
-.PHONY: train test test-long lint clean
+.PHONY: train test test-long test-slurm lint clean
 
 train: $(VENV)/installed
 	$(VENV)/bin/python -m train $(ARGS)
@@ -13,6 +13,9 @@ test: $(VENV)/installed-dev
 
 test-long: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest -m long -s $(ARGS)
+
+test-slurm: $(VENV)/installed-dev
+	$(VENV)/bin/python -m pytest -m slurm $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(VENV)/bin/ruff check .

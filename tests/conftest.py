@@ -24,15 +24,19 @@ GRACE_S = 5.0
 LEFT_OUT = pytest.StashKey[str]()
 """The tests that need what this machine has not, in words."""
 
+ASKED_FOR = ("long", "slurm")
+"""Markers of tests that take minutes, or another program."""
+
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests out that take minutes, unless asked for, or need more GPUs than there are."""
-    if "long" not in config.option.markexpr:
-        long = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """Leave tests out that have to be asked for, or need what this machine has not."""
+    for mark in ASKED_FOR:
+        if mark not in config.option.markexpr:
+            marked = [item for item in items if item.get_closest_marker(mark)]
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
     if any(item.get_closest_marker("netns") for item in items) and missing():
         hosts = [item for item in items if item.get_closest_marker("netns")]
         config.hook.pytest_deselected(items=hosts)

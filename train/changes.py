@@ -21,15 +21,22 @@ FREE = ("data.num_workers", "data.path", "data.cache_dir")
 NEVER = ("optimizer._target_",)
 """Those of `FIXED` that no permission makes possible."""
 
+PLACES = ("cluster.node_rank", "cluster.rdzv_endpoint")
+"""Keys that say where a run's nodes are at the moment: no change of the run."""
+
 Change = tuple[str, Any, Any]
 """(key, before, now)."""
 
 
 def changes(before: dict[str, Any], now: dict[str, Any]) -> list[Change]:
-    """The leaves in which two configs differ; one that is absent is None."""
+    """The leaves in which two configs differ, places aside; one that is absent is None."""
     old, new = _leaves(before), _leaves(now)
     keys = [*new, *(key for key in old if key not in new)]
-    return [(key, old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)]
+    return [
+        (key, old.get(key), new.get(key))
+        for key in keys
+        if old.get(key) != new.get(key) and key not in PLACES
+    ]
 
 
 def _leaves(node: Any, key: str = "") -> dict[str, Any]:

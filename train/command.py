@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING
 from omegaconf import DictConfig
 
 from components.cluster.gang import start_server
-from components.cluster.joined import Joined, joined
+from components.cluster.joined import Joined
 from components.cluster.node_count import elastic
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
+from components.cluster.slurm import refuse_unused
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
-from train import hydra_api, lock, pods, resume, status
+from train import hydra_api, lock, places, resume, status
 from train.allowed_targets import check_allowed
 from train.command_line import CommandLine, Job, compose_jobs
 from train.groups import check_groups
 from train.merge import key_of
 from train.preload import preload
 from train.run_words import read
+from train.slurm import run as slurm
+from train.slurm.elsewhere import plan_of
+from train.slurm.options import chosen
 from train.sweep import command as sweep
 from train.sweep import tell
 from train.sweep.options import options_of
@@ -46,7 +50,7 @@ def main() -> None:
     """`python -m train`. Exits with 0 done, 1 failed, 2 refused, 75 preempted, 130 interrupted."""
     unfailing_streams()
     try:
-        gang = joined()
+        gang = places.gang_of(sys.argv[1:])
     except ConfigError as refusal:
         sys.exit(refused(refusal))
     if gang is not None:
@@ -94,43 +98,51 @@ def command(argv: list[str], gang: Joined | None) -> int:
             print(told, file=sys.stderr)
         hydra_api.run(run_job, line.argv)
         return 0
-    pods.check(line.base)
     line = sweep.expand(line)
+    refuse_launcher(line)
+    submits = chosen(line.base)
+    if submits:
+        slurm.check_here(gang)
+    else:
+        places.check(line.base)
+        places.refuse_untyped(line.base, gang)
     refuse_in_gang(line, gang)
     refuse_several(line)
     line, going = resume.expand(line, gang)
     jobs = compose_jobs(line)
-    for job in jobs:
-        pods.check(job.composed)
+    for job in jobs if not submits else []:
+        places.check(job.composed)
     dry_run = any(job.config.dry_run for job in jobs)
     if line.multirun:
-        refuse_over_nodes(jobs)
-        refuse_launcher(line)
+        if not submits:
+            refuse_over_nodes(jobs)
         refuse_run_dir(line)
         dry_run |= options_of(line.base).dry_run
     check_groups(jobs)
     check_allowed(line, jobs)
-    if gang is None and not dry_run:
+    if gang is None and not dry_run and not submits:
         # Its imports take as long as the checks here, and meanwhile another core.
         start_server(preload(jobs[0].config))
     check_jobs(jobs)
     if line.multirun:
         return _sweep(line, jobs, dry_run)
     (job,) = jobs
+    if submits:
+        return slurm.run(line, job, going)
     return _run(line, job, gang, going)
 
 
 def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
     planned = sweep.prepare(line, jobs)
     if not dry_run:
+        if not chosen(line.base):
+            refuse_unused(1, 1)
         return sweep.run(planned)
     if planned.options.dry_run:
         tell.dry_run(planned)
         return 0
-    from train.preflight import preflight
-
     for job in jobs:
-        _show_dry(preflight(job.config, None, job.folder), job.folder)
+        _show_dry(plan_of(line.base, job, job.folder), job.folder)
     return 0
 
 
@@ -156,6 +168,8 @@ def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going |
     if job.config.dry_run:
         _show_dry(plan, job.folder)
         return 0
+    if gang is None and not plan.cluster.elastic:
+        refuse_unused(plan.cluster.nnodes, plan.local_world_size)
     if follows:
         return follow_elastic(plan) if plan.cluster.elastic else follow_node(plan)
     if going is not None:
@@ -196,7 +210,7 @@ def run_job(config: DictConfig) -> None:
     from train.preflight import preflight
 
     folder = hydra_api.current_folder()
-    gang = joined()
+    gang = places.gang_of(sys.argv[1:])
     try:
         going = resume.kept(folder)
         plan = resume.onto(preflight(hydra_api.resolved(config), gang, folder), going)

@@ -17,7 +17,7 @@ from typing import NoReturn
 from omegaconf import DictConfig, OmegaConf
 
 from components.errors import ConfigError
-from train import pods, run_names
+from train import places, run_names
 from train.beside import is_beside
 from train.composed import check_composed
 from train.config_tree import as_written
@@ -25,6 +25,8 @@ from train.diagnosis import explain, open_choices, several_values, unparsable
 from train.hydra_api import Composer, HydraException, argument_parser, is_own_search, resolving
 from train.merge import key_of
 from train.problems import refuse
+from train.slurm.options import chosen
+from train.slurm.placed import STAND_IN
 from train.sweep.options import ROOT
 from train.sweep.space import read_space
 
@@ -123,12 +125,14 @@ def parse(argv: list[str]) -> CommandLine:
         args.config_path = os.path.abspath(args.config_path)
 
     run_names.register()
-    pods.register()
+    places.register()
     composer = Composer(args.config_path, args.config_name, args.config_dir)
     primary = composer.primary_groups()
     overrides = [_as_hydra_needs(text, primary, composer) for text in args.overrides]
     passthrough = any(asked) or args.resolve or args.package is not None
     base = OmegaConf.create() if passthrough else _compose_base(composer, overrides)
+    if chosen(base):
+        places.register(STAND_IN, places.SLURM)
     return CommandLine(
         overrides=overrides,
         multirun=args.multirun or (not passthrough and composer.is_multirun(base)),

@@ -49,6 +49,7 @@ __all__ = [
     "instantiate",
     "is_own_search",
     "is_search",
+    "launcher_of",
     "place_job",
     "register_resolver",
     "resolved",
@@ -62,6 +63,7 @@ VERSION_BASE = "1.3"
 BASIC_LAUNCHER = "hydra._internal.core_plugins.basic_launcher.BasicLauncher"
 BASIC_SWEEPER = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
 OWN_SWEEPER = "hydra_plugins.shardlab.Search"
+SLURM_LAUNCHER = "hydra_plugins.shardlab.Slurm"
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -80,14 +82,17 @@ def run(task: Callable[[DictConfig], Any], argv: list[str]) -> None:
     hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name="config")(task)()
 
 
-def run_sweep(launcher: type[Launcher], search: type[Sweeper], argv: list[str]) -> None:
+def run_sweep(
+    launcher: type[Launcher], slurm: type[Launcher], search: type[Sweeper], argv: list[str]
+) -> None:
     """Enter Hydra for a sweep, whose sweeper hands its jobs to a launcher of this project's.
 
-    Hydra takes plugins from its own packages only, so the launcher goes by the name of its
-    default, and the sweeper of a search by one in the package of plugins, which need not exist.
+    Hydra takes plugins from its own packages only, so the launcher of this machine goes by the name
+    of its default, and the others by names in the package of plugins, which need not exist.
     """
     known = Plugins.instance().class_name_to_class
     known[BASIC_LAUNCHER] = launcher
+    known[SLURM_LAUNCHER] = slurm
     known[OWN_SWEEPER] = search
     # It would compose each job once more, for a check that has been made.
     setattr(known[BASIC_SWEEPER], "validate_batch_is_legal", lambda sweeper, batch: None)  # noqa: B010
@@ -126,6 +131,12 @@ def is_search(config: DictConfig) -> bool:
 def is_own_search(config: DictConfig) -> bool:
     """Whether that sweeper is this project's."""
     return bool(config.hydra.sweeper.get("_target_") == OWN_SWEEPER)
+
+
+def launcher_of(config: DictConfig) -> str | None:
+    """The class that is to start the jobs."""
+    launcher = config.hydra.launcher.get("_target_") if config else None
+    return None if launcher is None else str(launcher)
 
 
 def current_folder() -> Path:

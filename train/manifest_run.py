@@ -13,7 +13,7 @@ from components.cluster.node_count import elastic, node_counts
 from components.cluster.pod import ADDRESS, NNODES, NODE_RANK, NPROC_PER_NODE, PORT
 from components.errors import ConfigError
 from components.logger.secrets import SECRET
-from train import identity, pods
+from train import identity, places
 from train.command_line import CommandLine, compose_jobs, parse
 from train.groups import check_groups
 from train.manifest_job import check_name, name_of
@@ -75,7 +75,7 @@ def checked(words: Sequence[str], name: str | None) -> Checked:
     _refuse_others(line)
     refuse([_secret(key) for key in secrets_in(line)])
     _refuse_own_place(line)
-    pods.register(FIRST_POD)
+    places.register(FIRST_POD, places.POD)
     (job,) = jobs = compose_jobs(line)
     check_groups(jobs)
     check_jobs(jobs)
@@ -172,7 +172,9 @@ def _run_id(line: CommandLine, name: str) -> str:
 
 def _refuse_own_place(line: CommandLine) -> None:
     """Refuse a cluster in which a pod would not ask which one it is."""
-    if not pods.asks(line.base, "node_rank") or not pods.asks(line.base, "rdzv_endpoint"):
+    if not places.asks(line.base, places.POD, "node_rank") or not places.asks(
+        line.base, places.POD, "rdzv_endpoint"
+    ):
         choice = line.base.hydra.runtime.choices.get("cluster")
         raise ConfigError(
             f"cluster={choice} with the given cluster.* tells all pods the same place. Leave "

@@ -51,7 +51,7 @@ def placed(
 
 def _with_nodes(cluster: Cluster, node: DictConfig, joined: Joined) -> Cluster:
     """The cluster with the nodes that the outside launcher started, unless the config denies it."""
-    if cluster.nnodes not in (1, joined.nnodes):
+    if node.get("nnodes", joined.nnodes) != joined.nnodes:
         raise ConfigError(
             f"cluster.nnodes={cluster.nnodes}, but {joined.launcher} started the run on "
             f"{joined.nnodes}. Drop cluster.nnodes under {joined.launcher}, or have it start "

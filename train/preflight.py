@@ -84,6 +84,8 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         config.cluster.nproc_per_node = local_world_size
         if not cluster.elastic:
             config.cluster.nnodes = cluster.nnodes
+        if cluster.nnodes > 1:  # an outside launcher's, where the config has none
+            config.cluster.rdzv_endpoint = cluster.rdzv_endpoint
     return Plan(
         config=config,
         cluster=cluster,

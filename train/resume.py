@@ -16,7 +16,7 @@ from components.checkpoint.folders import CONFIG
 from components.checkpoint.manifest import Damaged, read_manifest
 from components.cluster.joined import Joined
 from components.errors import ConfigError
-from train import identity, lock, pods, records, run_names, status
+from train import identity, lock, places, records, run_names, status
 from train.changes import changes, check_allowed, in_words, refuse_changes
 from train.command_line import CommandLine, compose_jobs
 from train.config_hash import lasting
@@ -140,7 +140,7 @@ def _by_identity(
     named = any(key_of(text) == "hydra.run.dir" for text in line.overrides)
     short = run_names.short_name([t for t in line.overrides if not t.startswith("hydra.")])
     own = identity.folder_of(run_id, short)
-    if own is None and resume is None and pods.asks(line.base):
+    if own is None and resume is None and places.asks(line.base, places.POD):
         raise ConfigError(
             "cluster=kubernetes without run_id: a pod that is started again has to know which run "
             "it goes on with. Add run_id=<name>, as python -m train.manifest does."

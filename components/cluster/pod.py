@@ -16,20 +16,17 @@ from components.errors import ConfigError
 NNODES, NPROC_PER_NODE, NODE_RANK = "PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK"
 ADDRESS, PORT = "PET_MASTER_ADDR", "PET_MASTER_PORT"
 
-KEYS = ("nnodes", "nproc_per_node", "node_rank", "rdzv_endpoint")
-"""The keys of `cluster` that a pod's variables say."""
-
 SOURCES = {
     "nnodes": NNODES,
     "nproc_per_node": NPROC_PER_NODE,
     "node_rank": NODE_RANK,
     "rdzv_endpoint": f"{ADDRESS}:{PORT}",
 }
-"""By key, the variable or variables that say it."""
+"""The keys of `cluster` that a pod's variables say, with the variable or variables for each."""
 
 
 def pod_value(key: str, environ: Mapping[str, str] = os.environ) -> int | str:
-    """What a pod's variables say of one key of `cluster`; `KEYS` has them.
+    """What a pod's variables say of one key of `cluster`; `SOURCES` has them.
 
     `nproc_per_node` may be `auto`, where the TrainJob does not say it.
 

@@ -7,7 +7,6 @@ https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 
 from __future__ import annotations
 
-import functools
 import shutil
 from collections.abc import Callable
 from os import environ
@@ -68,12 +67,13 @@ class _Compiled(nn.Module):
     """Mixed in before a block's own class."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return _compiled_forward(type(self))(self, *args, **kwargs)
+        own = type(self)
+        if own not in _forwards:
+            torch._dynamo.config.recompile_limit = FORMS
+            torch._dynamo.config.fail_on_recompile_limit_hit = True
+            _forwards[own] = torch.compile(super(_Compiled, own).forward)
+        return _forwards[own](self, *args, **kwargs)
 
 
-@functools.cache
-def _compiled_forward(block: type[_Compiled]) -> Callable[..., Any]:
-    """What one class of blocks runs; compiled when it is called."""
-    torch._dynamo.config.recompile_limit = FORMS
-    torch._dynamo.config.fail_on_recompile_limit_hit = True
-    return torch.compile(super(_Compiled, block).forward)
+_forwards: dict[type, Callable[..., Any]] = {}
+"""What each class of blocks runs; compiled when it is called."""

@@ -8,16 +8,16 @@ compiled for one serves them all.
 
 from __future__ import annotations
 
-import functools
-
 from torch import nn
 
 
 def mix_in(module: nn.Module, mixin: type[nn.Module]) -> None:
     """Make `mixin.forward` the module's, which finds the former as `super().forward`."""
-    module.__class__ = _mixed(mixin, type(module))
+    own = type(module)
+    if (mixin, own) not in _mixed:
+        _mixed[mixin, own] = type(own.__name__, (mixin, own), {"__module__": own.__module__})
+    module.__class__ = _mixed[mixin, own]
 
 
-@functools.cache
-def _mixed(mixin: type[nn.Module], own: type[nn.Module]) -> type[nn.Module]:
-    return type(own.__name__, (mixin, own), {"__module__": own.__module__})
+_mixed: dict[tuple[type, type], type] = {}
+"""By mixin and a module's own class."""

@@ -1,4 +1,4 @@
-"""Hosts, made once, with all cables in the switch at the start of each test."""
+"""Hosts, made once, with all cables in the switch at the start of each test; and a Slurm."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.hosts import Host, network
+from tests.cluster.slurm import Slurm, missing
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,16 @@ def hosts(_network: list[Host]) -> Iterator[list[Host]]:
     yield _network
     for host in _network:
         host.heal()
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Slurm]:
+    absent = missing()
+    if absent is not None:
+        pytest.fail(f"no Slurm can be started here: {absent}", pytrace=False)
+    cluster = Slurm()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

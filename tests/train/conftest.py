@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.train.slurm.fake import FakeSlurm
 from train.hydra_api import CONF
 
 FILES = {
@@ -69,3 +70,9 @@ def conf_dir(tmp_path: Path) -> Path:
     folder = write_files(tmp_path / "conf", FILES)
     shutil.copytree(CONF / "hydra", folder / "hydra")
     return folder
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """A Slurm that does nothing but answer."""
+    return FakeSlurm.on_path(tmp_path / "bin", monkeypatch)

@@ -121,3 +121,8 @@ def test_names_that_allow_nothing(name: str) -> None:
     with pytest.raises(ConfigError, match=r"is not one of global_batch_size, seed, data\."):
         check_allowed(["seed", name])
     check_allowed(["seed", "data", "global_batch_size"])
+
+
+def test_another_place_of_the_nodes_is_no_change() -> None:
+    new = now(cluster={"rdzv_endpoint": "b:2", "node_rank": 0, "nnodes": 2})
+    assert changes(BEFORE, new) == [("cluster.nnodes", None, 2)]

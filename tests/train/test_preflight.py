@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from components.cluster.cluster import Cluster
+from components.cluster.joined import Joined
 from components.errors import ConfigError
 from train.command_line import compose_jobs, parse
 from train.groups import check_groups
 from train.preflight import preflight
-from train.targets import check_jobs
+from train.targets import build, check_jobs
 
 SMALL = [
     "cluster.device=cpu",
@@ -48,6 +50,15 @@ def refused(folder: Path, *argv: str) -> str:
 
 def test_the_small_run_itself_is_fine(tmp_path: Path) -> None:
     checked(tmp_path)
+
+
+def test_ranks_of_a_launcher_over_nodes_read_where_to_meet(tmp_path: Path) -> None:
+    """Each of them builds the cluster from the config that rank 0 hands out."""
+    gang = Joined("srun", 0, 4, 0, 2, nnodes=2, host="gpu03", port=20077, hosted=False)
+    (job,) = compose_jobs(parse(SMALL))
+    config = preflight(job.config, gang, tmp_path).config
+    cluster: Cluster = build(config.cluster, "cluster")
+    assert (cluster.nnodes, cluster.rdzv_endpoint) == (2, "gpu03:20077")
 
 
 @pytest.mark.parametrize(

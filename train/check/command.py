@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.cluster.joined import Joined, joined
+from components.cluster.joined import Joined
 from components.cluster.signals import Interrupted, raise_interrupts
 from components.errors import ConfigError
+from train import places
 
 if TYPE_CHECKING:
     from train.check.plan import CheckPlan
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     gang = None
     try:
-        gang = joined()
+        gang = places.gang_of(overrides)
         if gang is not None and gang.rank > 0:
             from train.check.member import follow_rank
 

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.errors import ConfigError
+from train import places
 from train.command_line import compose_jobs, parse
 from train.kinds import build_kind
 from train.merge import key_of
@@ -52,7 +53,10 @@ def plan_check(words: list[str], quick: bool, gang: Joined | None) -> CheckPlan:
             "python -m train.check measures one cluster: it takes overrides, --config-dir, --quick "
             "and --json, and neither -m, a sweep's values nor --cfg. Give one cluster."
         )
+    places.check(line.base)
     (job,) = compose_jobs(line)
+    places.check(job.composed)
+    places.refuse_untyped(job.composed, gang)
     config = OmegaConf.create({"cluster": job.config.cluster, "quick": quick})
     check_targets(config)
     node = config.cluster

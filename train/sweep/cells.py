@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from train.newest import newest
 from train.run_names import short_name
 from train.sweep.journal import Entry, Journal
 
-Fate = Literal["run", "go on", "done", "refused"]
+Fate = Literal["run", "go on", "done", "refused", "queued"]
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,11 @@ class Cell:
     words: str = "to run"
 
 
-def plan(jobs: list[Job], journal: Journal) -> list[Cell]:
+def plan(jobs: list[Job], journal: Journal, queued: Mapping[Path, str] | None = None) -> list[Cell]:
     """The cells of jobs whose values are known before the first starts, noted in the journal.
+
+    Args:
+        queued: folders of runs that are a scheduler's already, with what it calls them.
 
     Raises:
         ConfigError: when another process leads the run of one at the moment.
@@ -47,16 +51,23 @@ def plan(jobs: list[Job], journal: Journal) -> list[Cell]:
     cells = []
     for number, job in enumerate(jobs):
         digest = config_hash(job.config)
-        cells.append(new_cell(job, number, journal, repeat=seen[digest]))
+        cells.append(new_cell(job, number, journal, seen[digest], queued))
         seen[digest] += 1
     return cells
 
 
-def new_cell(job: Job, number: int, journal: Journal, repeat: int = 0) -> Cell:
+def new_cell(
+    job: Job,
+    number: int,
+    journal: Journal,
+    repeat: int = 0,
+    queued: Mapping[Path, str] | None = None,
+) -> Cell:
     """A job's cell, which is noted in the journal: its earlier folder if it has one.
 
     Args:
         repeat: how many jobs of the same command with the same config come before it.
+        queued: as in `plan`.
 
     Raises:
         ConfigError: when another process leads the job's run at the moment.
@@ -74,13 +85,15 @@ def new_cell(job: Job, number: int, journal: Journal, repeat: int = 0) -> Cell:
         elif twin is not None:
             cell = replace(cell, words=f"to run: its config is no longer that of {twin.folder}")
     else:
-        cell = _earlier(Cell(job, number, journal.folder / entry.folder))
+        cell = _earlier(Cell(job, number, journal.folder / entry.folder), queued or {})
     journal.add(entry)
     return cell
 
 
-def _earlier(cell: Cell) -> Cell:
-    """A cell that was planned before: what its folder says of it."""
+def _earlier(cell: Cell, queued: Mapping[Path, str]) -> Cell:
+    """A cell that was planned before: what its folder, or a scheduler, says of it."""
+    if cell.folder in queued:
+        return replace(cell, fate="queued", words=f"submitted already, as {queued[cell.folder]}")
     state = status.read(cell.folder)
     if not state:
         return cell

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 
 from components.errors import ConfigError
 from train import hydra_api, lock, run_names, status
 from train.allowed_targets import KEY
 from train.command_line import CommandLine, Job, parse
 from train.merge import folder_word, key_of
+from train.slurm.launcher import SlurmLauncher
+from train.slurm.options import chosen, refuse_setup_of
+from train.slurm.queue import Unanswered
+from train.slurm.submission import alive
 from train.sweep import tell
 from train.sweep.cells import Cell, plan, refuse_taken
 from train.sweep.decided import decided_before
@@ -16,6 +22,7 @@ from train.sweep.journal import FILE, Journal, read_journal, sweep_folder
 from train.sweep.launcher import LocalLauncher
 from train.sweep.options import SweepOptions, options_of
 from train.sweep.present import Sweep, enter
+from train.sweep.refusals import refuse_unfit
 from train.sweep.search import Search
 from train.sweep.share import shares
 
@@ -33,11 +40,18 @@ def expand(line: CommandLine) -> CommandLine:
         return line
     journal = read_journal(sweep_folder(text))
     own = {KEY, *(key_of(word) for word in line.argv)}
-    words = [word for word in journal.words if word == "--multirun" or key_of(word) not in own]
+    words = [word for word in journal.words if word == "--multirun" or _kept(key_of(word), own)]
     found = parse([*words, *line.argv])
     if not found.multirun:
         raise ConfigError(f"sweep.resume={text}: the words of that sweep begin none. Add -m.")
+    if chosen(found.base):
+        refuse_setup_of(found.base, own, journal.folder)
     return found.with_words_of(journal.folder, line)
+
+
+def _kept(key: str, own: Collection[str]) -> bool:
+    """Whether a word of the sweep holds beside those of the command: a launcher has its own."""
+    return key not in own and not ("hydra/launcher" in own and key.startswith("hydra.launcher."))
 
 
 def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
@@ -47,7 +61,10 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
         ConfigError: when it cannot be, as when the machine has no room for its slots.
     """
     options = options_of(line.base)
-    if options.slots > 1:
+    submits = chosen(line.base)
+    if submits:
+        refuse_unfit(line, options)
+    elif options.slots > 1:
         shares(options.slots, jobs)
     if options.resume is None:
         journal = _begun(line)
@@ -56,7 +73,8 @@ def prepare(line: CommandLine, jobs: list[Job]) -> Sweep:
         refuse_taken(journal.folder, "sweep")
     journal.shared = run_names.left_out()
     search = hydra_api.is_search(line.base)
-    cells = _earlier(line, journal, options) if search else plan(jobs, journal)
+    queued = {} if options.resume is None else _queued(journal, search)
+    cells = _earlier(line, journal, options) if search else plan(jobs, journal, queued)
     return Sweep(line, replace(options, resume=None), journal, cells, search)
 
 
@@ -74,6 +92,24 @@ def _begun(line: CommandLine) -> Journal:
             f"no {FILE}. Take another folder; a run is never written by another command's jobs."
         )
     return Journal(folder, line.argv, [])
+
+
+def _queued(journal: Journal, search: bool) -> dict[Path, str]:
+    """The jobs of a sweep that an earlier command has submitted and that are not over."""
+    try:
+        found = alive(journal.folder)
+    except Unanswered as error:
+        raise ConfigError(
+            f"sweep.resume={journal.folder}: which of its jobs are in Slurm's queue is not known: "
+            f"{error}. Try again when Slurm answers."
+        ) from error
+    named = {folder: one.element(index) for folder, (one, index) in found.items()}
+    if named and search:
+        raise ConfigError(
+            f"sweep.resume={journal.folder}: {', '.join(named.values())} of this search are in "
+            "Slurm still. Wait for their ends, or scancel them."
+        )
+    return named
 
 
 def _earlier(line: CommandLine, journal: Journal, options: SweepOptions) -> list[Cell]:
@@ -106,5 +142,5 @@ def run(sweep: Sweep) -> int:
         ) from error
     print(tell.plan(sweep), flush=True)
     argv = [*sweep.line.argv, folder_word("hydra.sweep.dir", sweep.folder)]
-    hydra_api.run_sweep(LocalLauncher, Search, argv)
+    hydra_api.run_sweep(LocalLauncher, SlurmLauncher, Search, argv)
     return tell.end(sweep)

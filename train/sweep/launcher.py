@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import ClassVar
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
@@ -13,7 +14,7 @@ from omegaconf import DictConfig
 from components.cluster.preemption import PREEMPTED
 from train import hydra_api
 from train.sweep import job, slots, tell
-from train.sweep.cells import Cell
+from train.sweep.cells import Cell, Fate
 from train.sweep.decided import decided
 from train.sweep.present import Sweep, present
 
@@ -26,6 +27,9 @@ class LocalLauncher(Launcher):
     A job that fails is no exception: its folder tells, and the next one runs, unless
     `sweep.on_error=stop`.
     """
+
+    starts: ClassVar[tuple[Fate, ...]] = ("run", "go on")
+    """What is to become of the jobs that are this launcher's to see to."""
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
@@ -47,9 +51,9 @@ class LocalLauncher(Launcher):
             for offset, overrides in enumerate(job_overrides)
         ]
         # A search may come back to a point: its job runs once.
-        ready = {cell.folder: cell for cell in cells if cell.fate in ("run", "go on")}
+        ready = {cell.folder: cell for cell in cells if cell.fate in self.starts}
         waiting = [cell for folder, cell in ready.items() if folder not in sweep.begun]
-        code = slots.run(sweep, waiting, self._prepare)
+        code = self.run_jobs(sweep, waiting)
         if code == PREEMPTED or sweep.notice.asked:
             ended = tell.end_at_once(sweep)
             # A signal in the last step of the last job has kept no job from its end.
@@ -58,6 +62,10 @@ class LocalLauncher(Launcher):
             print("sweep.on_error=stop: no further job is started", file=sys.stderr, flush=True)
             sys.exit(tell.end(sweep))
         return [self._result(sweep, cell) for cell in cells]
+
+    def run_jobs(self, sweep: Sweep, cells: Sequence[Cell]) -> int:
+        """See `slots.run`."""
+        return slots.run(sweep, list(cells), self.prepare)
 
     def _cell(self, sweep: Sweep, number: int, overrides: list[str]) -> Cell:
         if not sweep.search:
@@ -70,7 +78,7 @@ class LocalLauncher(Launcher):
         sweep.journal.write()
         return cell
 
-    def _prepare(self, cell: Cell) -> DictConfig:
+    def prepare(self, cell: Cell) -> DictConfig:
         """Make a job's folder with what Hydra keeps of it; the job's resolved config."""
         config = cell.job.composed.copy()
         hydra_api.place_job(config, cell.folder, cell.number)

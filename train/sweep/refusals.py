@@ -8,10 +8,11 @@ from components.cluster.joined import Joined
 from components.cluster.node_count import node_counts
 from components.errors import ConfigError
 from train.command_line import CommandLine, Job
-from train.hydra_api import BASIC_LAUNCHER
+from train.hydra_api import BASIC_LAUNCHER, SLURM_LAUNCHER, is_search, launcher_of
 from train.merge import key_of
 from train.problems import refuse
-from train.sweep.options import ROOT
+from train.slurm.options import options_of
+from train.sweep.options import ROOT, SweepOptions
 
 WHOLE = (ROOT, "hydra")
 """What the first part of a key says that no job has for itself."""
@@ -66,7 +67,7 @@ def refuse_over_nodes(jobs: list[Job]) -> None:
         raise ConfigError(
             f"-m with cluster.nnodes={nnodes}: a sweep is run from one machine. Run its jobs "
             "one by one, each command on all nodes, or keep each job on one node by "
-            "cluster=single_node."
+            "cluster=single_node. Under Slurm hydra/launcher=slurm submits them."
         )
 
 
@@ -76,12 +77,31 @@ def refuse_launcher(line: CommandLine) -> None:
     Raises:
         ConfigError: naming what does the same.
     """
-    launcher = line.base.hydra.launcher.get("_target_")
-    if launcher != BASIC_LAUNCHER:
+    if launcher_of(line.base) not in (BASIC_LAUNCHER, SLURM_LAUNCHER):
         choice = line.base.hydra.runtime.choices.get("hydra/launcher")
         raise ConfigError(
             f"hydra/launcher={choice} starts jobs without regard to their ranks. Leave it out: "
-            "sweep.slots=N runs N jobs at once, each on its share of this machine."
+            "sweep.slots=N runs N jobs at once, each on its share of this machine, and "
+            "hydra/launcher=slurm submits them."
+        )
+
+
+def refuse_unfit(line: CommandLine, options: SweepOptions) -> None:
+    """Refuse what a sweep that is submitted has no use for.
+
+    Raises:
+        ConfigError: with what is meant instead.
+    """
+    if is_search(line.base):
+        if not options_of(line.base).wait:
+            raise ConfigError(
+                "hydra.launcher.wait=false with a search: its next jobs follow from what the first "
+                "ones come to. Leave it out."
+            )
+    elif options.slots > 1:
+        raise ConfigError(
+            f"sweep.slots={options.slots} with hydra/launcher=slurm: slots are shares of one "
+            f"machine. Jobs in Slurm at once are hydra.launcher.parallel={options.slots}."
         )
 
 

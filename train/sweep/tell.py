@@ -9,6 +9,7 @@ from dataclasses import replace
 from components.errors import ConfigError
 from train import resume, status
 from train.command_line import common
+from train.slurm.elsewhere import plan_of
 from train.sweep import job
 from train.sweep.best import write_best
 from train.sweep.cells import Cell, Fate
@@ -20,6 +21,7 @@ PLANNED: dict[Fate, str] = {
     "go on": "to go on",
     "run": "to run",
     "refused": "refused",
+    "queued": "submitted already",
 }
 
 ENDS = {0: "completed", 1: "failed", 2: "refused"}
@@ -93,7 +95,7 @@ def dry_run(sweep: Sweep) -> None:
     width = max(map(len, names), default=0)
     tried = []
     for cell, name in zip(sweep.cells, names, strict=True):
-        tried.append(_tried(cell))
+        tried.append(_tried(sweep, cell))
         print(f"{cell.number:>4}  {name:<{width}}  {tried[-1].words}", flush=True)
     print(plan(replace(sweep, cells=tried)), flush=True)
 
@@ -105,15 +107,13 @@ def names_of(jobs: list[list[str]]) -> list[str]:
     return [name or "(no overrides)" for name in names]
 
 
-def _tried(cell: Cell) -> Cell:
+def _tried(sweep: Sweep, cell: Cell) -> Cell:
     """The cell, refused where its job could not start."""
-    if cell.fate in ("done", "refused"):
+    if cell.fate in ("done", "refused", "queued"):
         return cell
-    from train.preflight import preflight
-
     try:
         going = resume.going_on(cell.folder) if cell.fate == "go on" else None
-        resume.onto(preflight(cell.job.config, None, cell.folder), going)
+        resume.onto(plan_of(sweep.line.base, cell.job, cell.folder), going)
     except ConfigError as refusal:
         return replace(cell, fate="refused", words=f"refused: {refusal}")
     return cell

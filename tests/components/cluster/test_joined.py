@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.cluster.joined import first_host, joined
+from components.cluster.joined import joined
+from components.cluster.slurm import first_host
 from components.errors import ConfigError
 
 
@@ -67,7 +68,7 @@ def test_a_batch_script_is_no_task() -> None:
 
 
 def test_a_single_task_is_no_gang() -> None:
-    assert joined({**SRUN, "SLURM_NTASKS": "1"}) is None
+    assert joined({**SRUN, "SLURM_NTASKS": "1", "SLURM_NNODES": "1", "SLURM_PROCID": "0"}) is None
 
 
 @pytest.mark.parametrize(

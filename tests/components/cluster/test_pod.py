@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.cluster.pod import KEYS, pod_value
+from components.cluster.pod import SOURCES, pod_value
 from components.errors import ConfigError
 
 POD = {
@@ -17,7 +17,7 @@ POD = {
 
 
 def test_a_pod_s_variables() -> None:
-    assert [pod_value(key, POD) for key in KEYS] == [2, 8, 1, "job-node-0-0.job:29400"]
+    assert [pod_value(key, POD) for key in SOURCES] == [2, 8, 1, "job-node-0-0.job:29400"]
 
 
 def test_a_job_that_leaves_its_ranks_open() -> None:

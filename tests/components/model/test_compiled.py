@@ -24,11 +24,11 @@ TOKENS = torch.arange(16).view(2, 8)
 def _traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Graphs are traced and differentiated as ever, and run without being compiled to C++."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
-    compiled._compiled_forward.cache_clear()
+    compiled._forwards.clear()
     torch._dynamo.reset()
     counters.clear()
     yield
-    compiled._compiled_forward.cache_clear()
+    compiled._forwards.clear()
     torch._dynamo.reset()
 
 

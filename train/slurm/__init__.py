@@ -1,0 +1,1 @@
+"""Runs and sweeps as jobs of Slurm: submitted, followed, and told of."""
