@@ -12,6 +12,8 @@ from components.cluster.preemption import Notice
 from train import failure, status
 from train.failure import Failure
 from train.files import write_text
+from train.health.report import explained
+from train.health.sight import Sight
 from train.node_gang import Place, meet, run_gang
 from train.provenance import note_attempt
 from train.resume import make_way, next_attempt
@@ -20,7 +22,7 @@ from train.run_plan import Plan, as_yaml
 LAST_WORDS_S = 12.0
 """How long node 0 waits for the other nodes to end and to say why."""
 
-FINAL = frozenset({"refused", "diverged", "nondeterministic", "stopped", "preempted"})
+FINAL = frozenset({"refused", "diverged", "drifted", "nondeterministic", "stopped", "preempted"})
 """Kinds of failures after which the same would happen again, or somebody wants an end."""
 
 
@@ -81,11 +83,23 @@ class Attempts:
         # A node that somebody's signal has ended may not wait for a verdict.
         self._listeners -= len(silent) + sum(one.ordered for one in others)
         failures = others if own is None else [*others, own]
+        failures = self._explained(failures)
         failures += [failure.killed(f"node {node} ended without a word") for node in silent]
         if not failures and not (self.folder / "summary.json").exists():
             cause = "the ranks ended before their last step, with exit code 0"
             failures.append(failure.killed(cause))
         return failures, not silent
+
+    def _explained(self, failures: list[Failure]) -> list[Failure]:
+        """The same, the first of them as the places of the ranks on all nodes explain it."""
+        first = failure.first(failures)
+        if first is None or self.plan.cluster.nnodes == 1:  # the node itself has explained it
+            return failures
+        assert self._nodes is not None
+        sights = [Sight(**sight) for sight in self._nodes.sights()]
+        sights.sort(key=lambda sight: sight.rank)
+        told = explained(first, sights, self.plan.cluster)
+        return [told, *(one for one in failures if one is not first)]
 
     def _next(self, first: Failure, last: int) -> Ticket:
         """Prepare the next attempt, and let the other nodes know."""

@@ -22,8 +22,10 @@ Kind = Literal[
     "error",
     "out_of_memory",
     "diverged",
+    "drifted",
     "nondeterministic",
     "killed",
+    "stalled",
     "collective",
     "stopped",
     "preempted",
@@ -34,8 +36,10 @@ GUILT: dict[str, int] = {
     "error": 1,
     "out_of_memory": 1,
     "diverged": 1,
+    "drifted": 1,
     "nondeterministic": 1,
     "killed": 2,
+    "stalled": 2,
     # A rank that lost its peers, or was told to end, is a victim of another's failure.
     "collective": 4,
     "stopped": 5,
@@ -88,6 +92,7 @@ def kind_of(error: BaseException) -> Kind:
     import torch
     import torch.distributed as dist
 
+    from components.parallel.drift import Drifted
     from train.loop import Diverged
 
     if isinstance(error, ConfigError):
@@ -96,6 +101,8 @@ def kind_of(error: BaseException) -> Kind:
         return "preempted"
     if isinstance(error, Diverged):
         return "diverged"
+    if isinstance(error, Drifted):
+        return "drifted"
     for link in _chain(error):
         if deterministic.refusing_operation(link):
             return "nondeterministic"
@@ -112,6 +119,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         hidden = error.__suppress_context__
         error = error.__cause__ or (None if hidden else error.__context__)
+
+
+def timed_out(failure: Failure) -> bool:
+    """Whether a rank has waited too long for others in a collective, rather than lost one."""
+    text = failure.cause.lower()
+    return failure.kind == "collective" and ("timed out" in text or "timeout" in text)
 
 
 def _from_gloo(error: BaseException) -> bool:
@@ -136,7 +149,8 @@ def record(
     expected = kind in ("refused", "preempted")
     file = None if expected else f"logs/{who}.traceback.txt"
     cause = str(error) if expected else _cause(error)
-    failure = Failure(rank, kind, cause + advice, time.time(), step, file)
+    guilty = getattr(error, "rank", None) if kind == "drifted" else rank
+    failure = Failure(guilty, kind, cause + advice, time.time(), step, file)
 
     def write() -> None:
         if file is not None:
@@ -235,7 +249,7 @@ def in_words(failure: Failure, folder: Path) -> str:
     if failure.traceback_file:
         lines.append(f"its traceback: {folder / failure.traceback_file}")
     lines.append(f"the run's folder: {folder}")
-    if failure.kind in ("preempted", "stopped", "killed"):
+    if failure.kind in ("preempted", "stopped", "killed", "stalled", "collective"):
         lines.append(f"go on with: python -m train resume={folder}")
     return "\n".join(lines)
 

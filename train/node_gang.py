@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,9 @@ from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from train import failure, orders
 from train.failure import Failure
+from train.health.report import explained
+from train.health.sight import Sight, with_words
+from train.health.watch import Stalled, Watch
 
 
 @dataclass(frozen=True)
@@ -86,17 +90,31 @@ def run_gang(
     folder, cluster = Path(ticket.folder), plan.cluster
     ranks = members(cluster, plan.local_world_size, place.host, place.port, ticket.attempt)
     numbers = [member.rank for member in ranks]
+    watch = Watch(folder, numbers, cluster.stall_s)
     exits: list[Exit] = []
     failures: list[Failure] = []
+
+    def lost() -> bool:
+        watch.check()
+        return nodes.lost()
+
+    def alarm(ends: list[Exit]) -> None:
+        if all(one.victim for one in failure.told(folder, numbers, [e for e in ends if e.bad])):
+            watch.look()  # no rank has said what began it
+
     try:
-        exits = launch(
-            ranks,
-            rank,
-            (ticket.folder, place.interface, ticket.attempt),
-            notice,
-            cluster.preempt_grace_s,
-            nodes.lost,
-        )
+        with watch.on():
+            exits = launch(
+                ranks,
+                rank,
+                (ticket.folder, place.interface, ticket.attempt),
+                notice,
+                cluster.preempt_grace_s,
+                lost,
+                alarm,
+            )
+    except Stalled:
+        failures.append(Failure(None, "stalled", "the ranks do not come on", time.time()))
     except Lost:
         failures.append(failure.of_controller("the other nodes came to a bad end"))
     except Overdue:
@@ -105,17 +123,20 @@ def run_gang(
         _say(nodes, cluster, orders.at_once(stop.signum, notice))
         raise
     failures += failure.told(folder, numbers, exits)
-    if cluster.nnodes == 1 and any(end.bad for end in exits):
+    sights = with_words(watch.sights, failures)
+    if cluster.nnodes == 1 and any(end.bad for end in exits) and not sights:
         failures += failure.suspects(failures, numbers)
     own = failure.first(failures)
-    _say(nodes, cluster, own)
+    if own is not None and cluster.nnodes == 1:
+        own = explained(own, sights, cluster)
+    _say(nodes, cluster, own, sights)
     return own
 
 
-def _say(nodes: Nodes, cluster: Cluster, own: Failure | None) -> None:
-    """Leave this node's last word."""
+def _say(nodes: Nodes, cluster: Cluster, own: Failure | None, sights: Sequence[Sight] = ()) -> None:
+    """Leave this node's last word, and where its ranks were."""
     if own is None:
         nodes.end(None, bad=False)
         return
     named = replace(own, cause=f"node {cluster.node_rank}: {own.cause}") if own.ordered else own
-    nodes.end(asdict(named), bad=not own.agreed)
+    nodes.end(asdict(named), not own.agreed, [asdict(sight) for sight in sights])

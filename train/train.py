@@ -17,6 +17,8 @@ from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
+from components.parallel.gate import Gate
+from train.health.replicas import comparison
 from train.keeper import Keeper
 from train.kinds import build_objective
 from train.loop import Loop, Progress
@@ -70,6 +72,14 @@ def train(
     start_weights(config, saved.checkpoint if saved else None, model)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
+    gate = Gate(
+        config.on_nonfinite,
+        config.on_spike,
+        config.spike_factor,
+        config.spike_window,
+        partial(all_agree, ranks),
+    )
+    parallel.gate, parallel.before_update = gate, partial(progress.enter, "optimizer")
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
     parallel.prepare(model, objective, make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
@@ -102,10 +112,13 @@ def train(
         steps=config.steps,
         log_every=config.log_every,
         eval_every=config.eval_every,
-        max_skips=precision.max_consecutive_skips if precision.scaled else None,
+        max_skips=precision.max_consecutive_skips if precision.scaled or gate.skips else None,
         patience=config.patience,
         on_update=recorder.note_dtypes,
         progress=progress,
+        gate=gate,
+        compare_replicas=comparison(parallel, ranks, progress, config.drift_every),
+        drift_every=config.drift_every,
         lower_is_better=getattr(objective, "lower_is_better", ()),
     )
     state = TrainingState(
@@ -125,6 +138,7 @@ def train(
         batches.close()
         keeper.save_last()
         checkpoint.finish(folder, parallel, expected)
+        progress.enter("end")
         recorder.complete(loop, saver.waited)
     parallel.close()
     leave()

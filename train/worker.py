@@ -13,12 +13,16 @@ from omegaconf import DictConfig, OmegaConf
 from components.cluster.cluster import Cluster
 from components.cluster.handshake import gang_store
 from components.cluster.joined import Joined
+from components.cluster.place import Place
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.ranks import join, own_ranks
 from components.logger.rank_logs import RankLogs
 from train import failure
+from train.check.before_run import check_ranks
 from train.deterministic import set_deterministic
 from train.failure import Failure
+from train.health.sight import place_path
+from train.health.stacks import answer
 from train.loop import Progress
 from train.out_of_memory import advice
 from train.targets import build
@@ -56,6 +60,8 @@ def train_in_process(
         config = loaded
         os.environ.update(gang.variables())
         logs = RankLogs(folder, gang.rank)
+        answer(folder, gang.rank)
+        progress.place = Place(place_path(folder, gang.rank))
         cluster: Cluster = build(config.cluster, "cluster")
         os.environ.update(cluster.environment(interface))
         set_deterministic(config.deterministic)
@@ -67,7 +73,10 @@ def train_in_process(
         data = build(config.data, "data")
         data.prepare()
         join(cluster, ranks, gang_store(gang, cluster.start_timeout_s))
+        if cluster.check:
+            check_ranks(folder, cluster, ranks, gang)
         train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
+        progress.place.remove()
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""
         return failure.record(folder, gang.rank, error, progress.step, further)

@@ -95,6 +95,7 @@ def launch(
     notice: Notice,
     grace_s: float,
     lost: Callable[[], bool] = lambda: False,
+    alarm: Callable[[list[Exit]], None] = lambda exits: None,
 ) -> list[Exit]:
     """Run `worker(member, *args)` in a process for each member until all have ended.
 
@@ -106,7 +107,10 @@ def launch(
         worker: a module-level function.
         notice: takes the warning.
         grace_s: how long ranks have to end after a warning, or after the first of them did.
-        lost: whether the rest of the gang, on other nodes, has come to a bad end.
+        lost: whether the rest of the gang, on other nodes, has come to a bad end. Asked again
+            and again; may raise to end the ranks.
+        alarm: called once when some rank has come to a bad end, with the ends so far, before the
+            others are ended.
 
     Returns:
         Empty when all ranks ended well. Else the ends of those that ended by themselves, in
@@ -128,7 +132,7 @@ def launch(
             process.start()
             processes[member.rank] = process
         with notice.heeded():
-            return _wait(processes, lost, notice, grace_s)
+            return _wait(processes, lost, alarm, notice, grace_s)
     finally:
         _end(list(processes.values()))
 
@@ -147,7 +151,11 @@ def start_server(preload: Sequence[str] = ()) -> None:
 
 
 def _wait(
-    processes: dict[int, BaseProcess], lost: Callable[[], bool], notice: Notice, grace_s: float
+    processes: dict[int, BaseProcess],
+    lost: Callable[[], bool],
+    alarm: Callable[[list[Exit]], None],
+    notice: Notice,
+    grace_s: float,
 ) -> list[Exit]:
     running, exits, killed = dict(processes), list[Exit](), oom_kills()
     never = float("inf")
@@ -160,6 +168,7 @@ def _wait(
                 starved = oom_kills() - killed if process.exitcode < 0 else 0
                 exits.append(Exit(rank, process.exitcode, time.time(), starved))
         if failing == never and (any(end.bad for end in exits) or lost()):
+            alarm(exits)
             failing = time.monotonic() + GRACE_S
         if leaving == never and (notice.asked or any(end.code == PREEMPTED for end in exits)):
             leaving = time.monotonic() + grace_s
