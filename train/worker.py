@@ -21,8 +21,8 @@ from train import failure
 from train.check.before_run import check_ranks
 from train.deterministic import set_deterministic
 from train.failure import Failure
+from train.health import stacks
 from train.health.sight import place_path
-from train.health.stacks import answer
 from train.loop import Progress
 from train.out_of_memory import advice
 from train.targets import build
@@ -60,7 +60,7 @@ def train_in_process(
         config = loaded
         os.environ.update(gang.variables())
         logs = RankLogs(folder, gang.rank)
-        answer(folder, gang.rank)
+        stacks.answer(folder, gang.rank)
         progress.place = Place(place_path(folder, gang.rank))
         cluster: Cluster = build(config.cluster, "cluster")
         os.environ.update(cluster.environment(interface))
@@ -77,6 +77,7 @@ def train_in_process(
             check_ranks(folder, cluster, ranks, gang)
         train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
         progress.place.remove()
+        stacks.clear(folder, gang.rank)
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""
         return failure.record(folder, gang.rank, error, progress.step, further)

@@ -40,6 +40,7 @@ from components.parallel.base import (
 )
 from components.parallel.drift import Replica, constants
 from components.parallel.elementwise import refuse_unless_elementwise
+from components.parallel.gate import Verdict
 from components.parallel.half_parameters import Autocast, compute_as_autocast
 from components.parallel.outputs import checked_outputs
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
@@ -204,6 +205,8 @@ class Zero(Parallel):
         applied = self.engine.was_step_applied()
         if not applied:
             self.masters.drop_skipped_gradients()
+            if not self.scale.dynamic and self._refused is None:
+                self.gate.verdict = Verdict("nonfinite", "the gradient is not finite")
         norm = self.engine.get_global_grad_norm() if self._refused is None else self._refused
         return Step(
             loss=self._loss,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +89,9 @@ def look(folder: Path, ranks: Collection[int]) -> list[Sight]:
 
 def with_stacks(folder: Path, sights: Sequence[Sight]) -> list[Sight]:
     """The same with their stacks, which those that can write into the run's folder now."""
-    able = [s for s in sights if s.process not in ("stopped", "gone") and s.pid != os.getpid()]
+    able = [sight for sight in sights if sight.process not in ("stopped", "gone")]
+    if threading.current_thread() is threading.main_thread():
+        able = [sight for sight in able if sight.pid != os.getpid()]  # it is here, and no news
     ask({stacks_path(folder, sight.rank): sight.pid for sight in able})
     return [_with_stack(folder, sight) for sight in sights]
 

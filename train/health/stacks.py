@@ -44,6 +44,13 @@ def answer(folder: Path, rank: int) -> None:
     faulthandler.register(SIGNAL, file=_file, all_threads=True)
 
 
+def clear(folder: Path, rank: int) -> None:
+    """Take a rank's file away if nothing has been written."""
+    path = stacks_path(folder, rank)
+    if path.exists() and not path.stat().st_size:
+        path.unlink(missing_ok=True)
+
+
 def ask(pids: dict[Path, int]) -> None:
     """Have processes that `answer` write their stacks, and wait until they have.
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from train.health.sight import Sight, look, place_path, places, with_stacks
-from train.health.stacks import stacks_path
+from train.health.stacks import clear
 
 FIRST_STEP = 10
 """The first step of an attempt may take so many times as long: it compiles, and workers start."""
@@ -71,6 +71,4 @@ class Watch:
     def _clear(self) -> None:
         for rank in self.ranks:
             place_path(self.folder, rank).unlink(missing_ok=True)
-            path = stacks_path(self.folder, rank)
-            if path.exists() and not path.stat().st_size:
-                path.unlink()
+            clear(self.folder, rank)
