@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from components.cluster.gang import Exit
 from components.cluster.preemption import Preempted
 from components.errors import ConfigError
 from train import deterministic, status
-from train.files import read_json, write_json
+from train.files import write_json
 
 Kind = Literal[
     "refused",
@@ -202,34 +200,6 @@ def write_down(folder: Path, failure: Failure) -> None:
         print(f"{failure.cause}, and it cannot be written down: {error}", file=sys.stderr)
 
 
-def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Failure]:
-    """The failures of `ranks`, those that ended badly without a word included.
-
-    A rank that said what happened is believed, whatever its exit code.
-    """
-    paths = [folder / "logs" / f"rank-{rank}.failure.json" for rank in ranks]
-    failures = [Failure(**content) for content in map(read_json, paths) if content]
-    spoke = {failure.rank for failure in failures}
-    return failures + [_silent(end) for end in exits if end.rank not in spoke]
-
-
-def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failure]:
-    """Those of `ranks` that said nothing, where all who spoke are victims."""
-    if not all(failure.victim for failure in failures):
-        return []
-    silent = sorted({*ranks} - {failure.rank for failure in failures})
-    return [
-        Failure(
-            rank,
-            "killed",
-            "said nothing and does not answer: it was killed, or it hangs; its last words are "
-            f"in logs/rank-{rank}.log",
-            time.time(),
-        )
-        for rank in silent
-    ]
-
-
 def first(failures: Sequence[Failure]) -> Failure | None:
     """The failure that explains the others; None when there is none."""
     return min(failures, key=lambda failure: (failure.guilt, failure.time), default=None)
@@ -252,18 +222,3 @@ def in_words(failure: Failure, folder: Path) -> str:
     if failure.kind in ("preempted", "stopped", "killed", "stalled", "collective"):
         lines.append(f"go on with: python -m train resume={folder}")
     return "\n".join(lines)
-
-
-def _silent(end: Exit) -> Failure:
-    log = f"its last words are in logs/rank-{end.rank}.log"
-    if end.code == -signal.SIGKILL and end.oom_kills:
-        cause = (
-            "killed by the kernel for want of memory: the machine's, or what its job may have of "
-            f"it, not a GPU's; {log}"
-        )
-        return Failure(end.rank, "out_of_memory", cause, end.seen)
-    if end.code < 0:
-        name = signal.Signals(-end.code).name
-        return Failure(end.rank, "killed", f"killed by {name}; {log}", end.seen)
-    early = " before the end" if end.code == 0 else ""
-    return Failure(end.rank, "killed", f"exited with code {end.code}{early}; {log}", end.seen)

@@ -41,8 +41,9 @@ from train.attempts import describe, show
 from train.failure import Failure
 from train.follow import settle
 from train.health.report import EXPLAINED, explained
-from train.health.sight import Sight, look, with_stacks, with_words
+from train.health.sight import Sight, look, place_path, with_stacks, with_words
 from train.health.watch import Stalled, Watch
+from train.last_words import suspects, told
 from train.launch import DONE, FAILED, exit_code, tell
 from train.run_plan import Plan
 from train.targets import build
@@ -147,6 +148,7 @@ class Member:
 
     def take_part(self) -> int:
         """Train. Ends the process unless all is well; then the exit code."""
+        place_path(self.folder, self.gang.rank).unlink(missing_ok=True)  # of an earlier attempt
         threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
         own = train_in_process(self.folder, None, self.gang, self.attempt, self._notice)
         self._ending.acquire()  # from here on, one end is being told already
@@ -209,7 +211,7 @@ class Member:
         if own.kind == "collective":
             self._sights = with_stacks(self.folder, look(self.folder, self._neighbours()))
         if wait:
-            _within(WORD_S, lambda: not failure.suspects(self._told(), self._neighbours()))
+            _within(WORD_S, lambda: not suspects(self._told(), self._neighbours()))
         with suppress(OSError, ValueError):
             first = (self._first() if wait else None) or own
             if self.gang.rank == 0:
@@ -239,10 +241,10 @@ class Member:
             first = explained(first, sights, self.cluster)
             if first.kind in EXPLAINED and sights:
                 return first
-        return failure.first([*failures, *failure.suspects(failures, self._neighbours())])
+        return failure.first([*failures, *suspects(failures, self._neighbours())])
 
     def _told(self) -> list[Failure]:
-        return failure.told(self.folder, range(self.gang.world_size), [])
+        return told(self.folder, range(self.gang.world_size), [])
 
     def _neighbours(self) -> range:
         """The ranks of this node, which certainly write into the same folder."""

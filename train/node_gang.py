@@ -22,6 +22,7 @@ from train.failure import Failure
 from train.health.report import explained
 from train.health.sight import Sight, with_words
 from train.health.watch import Stalled, Watch
+from train.last_words import suspects, told
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def run_gang(
         return nodes.lost()
 
     def alarm(ends: list[Exit]) -> None:
-        if all(one.victim for one in failure.told(folder, numbers, [e for e in ends if e.bad])):
+        if all(one.victim for one in told(folder, numbers, [e for e in ends if e.bad])):
             watch.look()  # no rank has said what began it
 
     try:
@@ -122,10 +123,10 @@ def run_gang(
     except Interrupted as stop:
         _say(nodes, cluster, orders.at_once(stop.signum, notice))
         raise
-    failures += failure.told(folder, numbers, exits)
+    failures += told(folder, numbers, exits)
     sights = with_words(watch.sights, failures)
     if cluster.nnodes == 1 and any(end.bad for end in exits) and not sights:
-        failures += failure.suspects(failures, numbers)
+        failures += suspects(failures, numbers)
     own = failure.first(failures)
     if own is not None and cluster.nnodes == 1:
         own = explained(own, sights, cluster)

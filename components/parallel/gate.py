@@ -82,6 +82,8 @@ class Gate:
         if not self.strict and not (loss.is_cpu and norm.is_cpu):
             return True  # the records show it
         values = float(loss), float(norm)
+        if not self.strict and math.isfinite(values[0] + values[1]):
+            return True
         self.verdict = self._judge(*values)
         admitted = self.verdict is None or self._harmless(self.verdict)
         if self.strict and not self.agree(admitted) and admitted:

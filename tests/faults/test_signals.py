@@ -36,7 +36,7 @@ def test_a_killed_rank(tmp_path: Path) -> None:
 def test_a_rank_that_stands_still(tmp_path: Path) -> None:
     """A collective waits for it no longer than it may, and the one waited for is named."""
     with family(tmp_path, *STALLED, "cluster.timeout_s=3") as command:
-        outcome = command.outcome(60)
+        outcome = command.outcome(120)
         command.gone_after()
     assert outcome.code == 1
     error = outcome.run.status["error"]

@@ -55,11 +55,11 @@ def test_any_tensor_has_a_sum(tensor: Tensor) -> None:
     assert checksum(tensor) == checksum(tensor.clone())
 
 
-def test_the_sum_does_not_depend_on_how_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = torch.randn(1000)
-    whole = checksum(values)
-    monkeypatch.setattr("components.parallel.drift.CHUNK", 7)
-    assert checksum(values) == whole
+def test_all_parts_of_a_long_tensor_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.parallel.drift.CHUNK", 2)
+    monkeypatch.setattr("components.parallel.drift.MIX", 100)
+    # (1 x 1 + 2 x 3) x 100 + (3 x 1 + 4 x 3), then x 100 + 5 x 1
+    assert int(checksum(torch.tensor([1, 2, 3, 4, 5], dtype=torch.int32))) == 71505
 
 
 def test_the_odd_ones_are_those_beside_a_majority() -> None:
