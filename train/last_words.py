@@ -15,6 +15,9 @@ from train.files import read_json
 NCCL_TIMEOUT = "Watchdog caught collective operation timeout"
 """What torch's NCCL backend writes into a rank's log before it aborts the process."""
 
+GLOO_MISMATCH = "Is there a distributed collective mismatch in your code?"
+"""What gloo writes before it aborts a process that got a message of another size."""
+
 TAIL_BYTES = 64 * 1024
 
 
@@ -48,7 +51,15 @@ def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failur
 
 def _silent(end: Exit, folder: Path) -> Failure:
     log = f"its last words are in logs/rank-{end.rank}.log"
-    if end.code == -signal.SIGABRT and NCCL_TIMEOUT in _tail(folder, end.rank):
+    last = _tail(folder, end.rank) if end.code == -signal.SIGABRT else ""
+    if GLOO_MISMATCH in last:
+        cause = (
+            "killed by SIGABRT: ranks have called different collectives, and gloo got a message of "
+            "another size than it waited for. Look for an error that one rank has swallowed, or a "
+            f"branch that it takes alone; {log}"
+        )
+        return Failure(end.rank, "killed", cause, end.seen)
+    if NCCL_TIMEOUT in last:
         # NCCL ends a rank that has waited too long from a thread, past all that could be raised.
         cause = f"ended by NCCL, which timed out in a collective; {log}"
         return Failure(end.rank, "collective", cause, end.seen)

@@ -27,6 +27,13 @@ def test_a_rank_that_nccl_has_aborted_has_waited_too_long(tmp_path: Path) -> Non
     assert (one.kind, one.victim, timed_out(one)) == ("collective", True, True)
 
 
+def test_collectives_that_do_not_match_are_named(tmp_path: Path) -> None:
+    log = "756 vs 4. Is there a distributed collective mismatch in your code?\n"
+    one = end_of(tmp_path, log, -signal.SIGABRT)
+    assert one.kind == "killed"
+    assert "ranks have called different collectives" in one.cause
+
+
 def test_a_rank_that_aborts_otherwise_is_the_cause(tmp_path: Path) -> None:
     one = end_of(tmp_path, "an assertion failed\n", -signal.SIGABRT)
     assert (one.kind, one.victim) == ("killed", False)
