@@ -91,7 +91,7 @@ def kind_of(error: BaseException) -> Kind:
     import torch.distributed as dist
 
     from components.parallel.drift import Drifted
-    from train.loop import Diverged
+    from train.divergence import Diverged
 
     if isinstance(error, ConfigError):
         return "refused"

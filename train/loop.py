@@ -14,23 +14,15 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from components.cluster.place import Phase, Place
 from components.data.batch import Batch
+from components.errors import ConfigError
 from components.parallel.base import Parallel, Step
 from components.parallel.gate import Gate, Verdict
+from train.divergence import in_a_row, kept_out, never_trained, not_finite
 from train.meter import Meter
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[dict[str, Any]], None]
-
-
-CURES = {
-    "nonfinite": "Lower optimizer.lr, or look for an input or an operation that gives inf or nan",
-    "spike": "Lower optimizer.lr, look at this step's samples, or raise spike_factor",
-}
-
-
-class Diverged(Exception):
-    """Training cannot go on: the loss or its gradient is not finite, or every step is skipped."""
 
 
 @dataclass
@@ -136,11 +128,7 @@ class Loop:
             Diverged: when every step was skipped.
         """
         if not self.meter.updates:
-            raise Diverged(
-                f"none of the {self.step} steps changed the weights: all were skipped, in fp16 for "
-                "an overflow. Take more steps; in fp16 a lower precision.init_scale, or "
-                "precision=bf16"
-            )
+            raise never_trained(self.step)
 
     def stopped_early(self) -> str | None:
         """Why training ends before its last step; None when it does not.
@@ -188,7 +176,7 @@ class Loop:
         waited = time.perf_counter() - start
         self.progress.batch_shape = tuple(micro_batches[0].inputs.shape)
         self.progress.enter("forward-backward")
-        self.gate.verdict = None
+        self.gate.begin()
         result = self.parallel.step(micro_batches)
         self.progress.step += 1
         if result.applied:
@@ -201,6 +189,13 @@ class Loop:
         self.meter.add(result, micro_batches, waited)
         self._norm = result.grad_norm
         verdict = self.gate.verdict
+        if result.applied and self.gate.strict and not self.gate.asked:
+            raise ConfigError(
+                f"on_nonfinite={self.gate.on_nonfinite} on_spike={self.gate.on_spike}: parallel="
+                f"{self.parallel.name} applies its steps without asking `self.gate.admits(loss, "
+                "norm)`, so nothing would be kept out. Take on_nonfinite=stop on_spike=null, or "
+                "have the strategy ask."
+            )
         if not result.applied:
             self._skipped(result, verdict)
         elif verdict is not None:
@@ -212,30 +207,13 @@ class Loop:
             verdict = Verdict("nonfinite", f"the gradient norm is {float(result.grad_norm)}")
         if verdict is not None and self.gate.stops(verdict):
             self._record()
-            raise Diverged(
-                f"step {self.step} would have ruined the weights, and was not applied: "
-                f"{verdict.cause}. {CURES[verdict.kind]}"
-            )
+            raise kept_out(self.step, verdict)
         if verdict is not None:
             log.warning("step %d is skipped: %s", self.step, verdict.cause)
         self.scales.append(result.loss_scale)
         if self.max_skips is not None and len(self.scales) >= self.max_skips:
             self._record()
-            raise Diverged(self._in_a_row(verdict))
-
-    def _in_a_row(self, verdict: Verdict | None) -> str:
-        number = f"{len(self.scales)} steps in a row"
-        if verdict is not None:
-            return (
-                f"{number} were skipped, up to step {self.step}; the last one because "
-                f"{verdict.cause}. {CURES[verdict.kind]}, or raise precision.max_consecutive_skips"
-            )
-        history = " -> ".join(f"{scale:g}" for scale in self.scales)
-        return (
-            f"{number} overflowed in fp16 and were skipped, up to step {self.step}; the loss scale "
-            f"went {history}. Take precision=bf16, lower optimizer.lr, or raise "
-            "precision.max_consecutive_skips"
-        )
+            raise in_a_row(self.step, self.scales, verdict)
 
     def check_finite(self) -> None:
         """Refuse to save weights that the last step has ruined. Waits for the device.
@@ -245,20 +223,15 @@ class Loop:
         """
         applied = not self.scales
         if self._norm is not None and applied and not math.isfinite(float(self._norm)):
-            raise Diverged(
-                f"the gradient norm is {float(self._norm)} at step {self.step}, which is not "
-                f"saved. {CURES['nonfinite']}"
-            )
+            norm = float(self._norm)
+            raise not_finite(f"the gradient norm is {norm} at step {self.step}, which is not saved")
 
     def _record(self) -> None:
         record = self.meter.record(float(self.scheduler.get_last_lr()[0]))
         self.report({"step": self.step, **record})
         loss = record["train/loss"]
         if loss is not None and not math.isfinite(loss):
-            raise Diverged(
-                f"the training loss is {loss} by step {self.step}: lower optimizer.lr, or look "
-                "for an input or an operation that gives inf or nan"
-            )
+            raise not_finite(f"the training loss is {loss} by step {self.step}")
 
     def _marked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """An evaluation's micro-batches, each of which counts as coming on."""
@@ -282,7 +255,4 @@ class Loop:
         self.evaluations.append(means["loss"])
         self.evaluated = (self.step, named)
         if not math.isfinite(means["loss"]):
-            raise Diverged(
-                f"the validation loss is {means['loss']} at step {self.step}: lower optimizer.lr, "
-                "or look for an input or an operation that gives inf or nan"
-            )
+            raise not_finite(f"the validation loss is {means['loss']} at step {self.step}")

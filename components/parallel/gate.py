@@ -47,7 +47,8 @@ class Gate:
         agree: whether all ranks say yes. Called on all ranks alike.
 
     Attributes:
-        verdict: on the last step; None when there was nothing about it.
+        verdict: on the present step; None when there is nothing about it.
+        asked: whether the strategy has asked about it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Gate:
         self.factor = factor
         self.agree = agree
         self.verdict: Verdict | None = None
+        self.asked = False
         self._losses: deque[float] = deque(maxlen=window)
         self._norms: deque[float] = deque(maxlen=window)
 
@@ -71,6 +73,10 @@ class Gate:
         """Whether every step is looked at and all ranks agree on it, whatever that costs."""
         return self.on_nonfinite == "skip" or self.on_spike is not None
 
+    def begin(self) -> None:
+        """Before a step."""
+        self.verdict, self.asked = None, False
+
     def admits(self, loss: Tensor, norm: Tensor) -> bool:
         """Whether the update may be applied. Call on all ranks, once a step.
 
@@ -78,7 +84,7 @@ class Gate:
             loss: of the global batch, reduced over ranks; a scalar.
             norm: of the global gradient, unscaled; a scalar.
         """
-        self.verdict = None
+        self.verdict, self.asked = None, True
         if not self.strict and not (loss.is_cpu and norm.is_cpu):
             return True  # the records show it
         values = float(loss), float(norm)

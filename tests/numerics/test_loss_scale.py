@@ -18,7 +18,7 @@ from tests.fit import Result, Task, fit, fit_all
 from tests.gang import FP16, FP32, ON_TWO, alone, run
 from tests.probes.probe_data import Given, Numbers
 from tests.probes.probe_models import Line
-from train.loop import Diverged
+from train.divergence import Diverged
 
 WEIGHT = "blocks.0.weight"
 EVERY = ("single", "dp", *ON_TWO)

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from components.data.batch import Batch
+from components.errors import ConfigError
 from components.parallel.base import Step, Sums
 from components.parallel.gate import Gate, Verdict
-from train.loop import Diverged, Loop, Progress
+from train.divergence import Diverged
+from train.loop import Loop, Progress
 from train.meter import Meter, Scale
 
 
@@ -110,6 +112,7 @@ def found(loop: Loop, verdicts: dict[int, Verdict]) -> None:
     step = loop.parallel.step
 
     def judged(micro_batches: list[Batch]) -> Step:
+        loop.gate.admits(torch.tensor(1.0), torch.tensor(1.0))
         loop.gate.verdict = verdicts.get(loop.step + 1)
         return step(micro_batches)
 
@@ -167,6 +170,15 @@ def test_ruined_weights_are_not_saved(make: Make) -> None:
     loop._norm = torch.tensor(math.nan)
     with pytest.raises(Diverged, match="the gradient norm is nan at step 0, which is not saved"):
         loop.check_finite()
+
+
+def test_a_strategy_that_does_not_ask_is_refused_where_something_is_to_be_kept_out(
+    make: Make,
+) -> None:
+    loop, _ = make(gate=Gate(on_spike="warn"))
+    loop.parallel.name = "mine"
+    with pytest.raises(ConfigError, match="parallel=mine applies its steps without asking"):
+        loop.run()
 
 
 def test_replicas_are_compared_as_often_as_asked(make: Make) -> None:

@@ -131,7 +131,7 @@ def course(ranks: Ranks, word: str, precision: str, steps: Sequence[tuple[int, f
     prepared(strategy, model, ranks, precision=PRECISIONS[precision])
     told = Course([], [], [], [], {})
     for number, size in steps:
-        gate.verdict = None
+        gate.begin()
         result = strategy.step(_batches(number, size, ranks, strategy.dp_size))
         told.applied.append(result.applied)
         told.norms.append(float(result.grad_norm))
