@@ -208,7 +208,7 @@ class Member:
         Args:
             wait: for what the others say; one that says nothing is suspected.
         """
-        if own.kind == "collective":
+        if own.kind == "collective" and all(one.victim for one in self._told()):
             self._sights = with_stacks(self.folder, look(self.folder, self._neighbours()))
         if wait:
             _within(WORD_S, lambda: not suspects(self._told(), self._neighbours()))

@@ -22,7 +22,7 @@ def comparison(
         parallel: prepared.
         every: steps between comparisons; 0 says nothing.
     """
-    if every:
+    if every and ranks.main:
         number = len(parallel.replicas())
         if number:
             log.info("drift_every=%d: ranks compare %d tensors that they hold alike", every, number)
