@@ -17,10 +17,9 @@ from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
-from components.parallel.gate import Gate
 from train.health.replicas import comparison
 from train.keeper import Keeper
-from train.kinds import build_objective
+from train.kinds import build_gate, build_objective
 from train.loop import Loop, Progress
 from train.record import Recorder
 from train.rehearsal import refuse_deaf_best, refuse_deaf_patience, rehearse
@@ -72,14 +71,8 @@ def train(
     start_weights(config, saved.checkpoint if saved else None, model)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
-    gate = Gate(
-        config.on_nonfinite,
-        config.on_spike,
-        config.spike_factor,
-        config.spike_window,
-        partial(all_agree, ranks),
-    )
-    parallel.gate, parallel.before_update = gate, partial(progress.enter, "optimizer")
+    gate = parallel.gate = build_gate(config, ranks)
+    parallel.before_update = partial(progress.enter, "optimizer")
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
     parallel.prepare(model, objective, make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
