@@ -20,7 +20,7 @@ ENDS_S = 90.0
 def test_a_stopped_rank_is_named_by_the_watchdog(tmp_path: Path) -> None:
     with family(tmp_path, *STOPPED, "cluster.stall_s=4") as command:
         outcome = command.outcome(ENDS_S)
-        command.gone_after()
+        command.gone_after(ENDS_S)
     assert outcome.code == 1
     run = outcome.run
     error = run.status["error"]
@@ -40,7 +40,7 @@ def test_one_process_that_stalls_shows_where(tmp_path: Path) -> None:
     words = (*FAULTY, "parallel=single", "+model.on_rank=0", "+model.fault=stall")
     with family(tmp_path, *words, "cluster.stall_s=4") as command:
         outcome = command.outcome(ENDS_S)
-        command.gone_after()
+        command.gone_after(ENDS_S)
     error = outcome.run.status["error"]
     assert (error["kind"], error["rank"]) == ("stalled", 0)
     assert "at commit (probes/probe_faults.py:" in error["cause"]
@@ -54,7 +54,7 @@ def test_over_two_nodes_the_rank_on_the_other_one_is_named(tmp_path: Path) -> No
         nodes = [stack.enter_context(node(tmp_path, rank, endpoint, *words)) for rank in (1, 0)]
         second, first = [command.outcome(ENDS_S) for command in nodes]
         for command in nodes:
-            command.gone_after()
+            command.gone_after(ENDS_S)
     assert (first.code, second.code) == (1, 1)
     error = first.run.status["error"]
     assert (error["kind"], error["rank"]) == ("collective", 1)
@@ -69,10 +69,10 @@ def test_under_torchrun_the_ranks_watch_each_other(tmp_path: Path) -> None:
     # The rank that tells of a run's end is the one that stands still.
     words = (*STOPPED, "+model.on_rank=0", "cluster.stall_s=4")
     with family(tmp_path, *words, launcher=TORCHRUN) as command:
-        command.until(lambda: command.run() and command.run().status["status"] == "failed")
+        command.until(lambda: command.run() and command.run().status.get("status") == "failed")
         command.ranks()[0].kill()  # torchrun itself would wait 30 s for it
         outcome = command.outcome(ENDS_S)
-        command.gone_after()
+        command.gone_after(ENDS_S)
     error = outcome.run.status["error"]
     assert (error["kind"], error["rank"]) == ("stalled", 0)
     assert "rank 0: in forward-backward of step 3" in error["cause"]
@@ -83,7 +83,7 @@ def test_a_swallowed_error_cannot_hang_a_run(tmp_path: Path) -> None:
     words = (*FAULTY, "model._target_=probe_faults.Swallowing", "+model.fault=raise")
     with family(tmp_path, *words, "cluster.timeout_s=10") as command:
         outcome = command.outcome(ENDS_S)
-        command.gone_after()
+        command.gone_after(ENDS_S)
     assert outcome.code == 1
     assert "ranks have called different collectives" in outcome.run.status["error"]["cause"]
     assert outcome.run.column("step") == [1, 2]

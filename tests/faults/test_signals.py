@@ -37,7 +37,7 @@ def test_a_rank_that_stands_still(tmp_path: Path) -> None:
     """A collective waits for it no longer than it may, and the one waited for is named."""
     with family(tmp_path, *STALLED, "cluster.timeout_s=3") as command:
         outcome = command.outcome(120)
-        command.gone_after()
+        command.gone_after(60)
     assert outcome.code == 1
     error = outcome.run.status["error"]
     assert (error["kind"], error["rank"], error["step"]) == ("collective", 1, 2)
