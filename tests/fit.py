@@ -17,6 +17,7 @@ from components.data.loader import eval_batches, train_batches
 from components.objective import objective_of
 from components.optimizer import build_optimizer
 from components.parallel.base import Parallel
+from components.parallel.gate import Gate
 from components.precision import Precision
 from tests.gang import FP32, STRATEGIES
 from train.loop import Loop, Progress
@@ -38,6 +39,7 @@ class Task:
         global_batch: samples of a step, over all ranks.
         accumulation: micro-batches of a step on each rank; a pipeline's stages need two.
         optimizer: takes parameter groups, as an optimizer class does.
+        gate: judges steps, where a run is stopped and gone on with.
     """
 
     model: Callable[[], nn.Module]
@@ -52,6 +54,7 @@ class Task:
     log_every: int = 1
     eval_every: int = 0
     max_skips: int = 25
+    gate: Callable[[], Gate] = Gate
 
     def but(self, **changes: Any) -> Task:
         """The same with changes."""

@@ -13,6 +13,7 @@ from train import failure, status
 from train.assembly import assemble
 from train.failure import Failure
 from train.files import write_text
+from train.health.report import explained_by_all
 from train.node_gang import Place, meet, run_gang
 from train.provenance import note_attempt
 from train.resume import make_way, next_attempt
@@ -21,7 +22,7 @@ from train.run_plan import Plan, as_yaml
 LAST_WORDS_S = 12.0
 """How long node 0 waits for the other nodes to end and to say why."""
 
-FINAL = frozenset({"refused", "diverged", "nondeterministic", "stopped", "preempted"})
+FINAL = frozenset({"refused", "diverged", "drifted", "nondeterministic", "stopped", "preempted"})
 """Kinds of failures after which the same would happen again, or somebody wants an end."""
 
 
@@ -83,6 +84,7 @@ class Attempts:
         # A node that somebody's signal has ended may not wait for a verdict.
         self._listeners -= len(silent) + sum(one.ordered for one in others)
         failures = others if own is None else [*others, own]
+        failures = explained_by_all(failures, self._nodes.sights(), cluster)
         failures += [failure.silent_node(node) for node in silent]
         if not failures and not (self.folder / "summary.json").exists():
             cause = "the ranks ended before their last step, with exit code 0"

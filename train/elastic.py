@@ -20,6 +20,7 @@ from train.elastic_bounds import Bounds
 from train.elastic_gang import NodeGang
 from train.exit_codes import REFUSED, exit_code
 from train.failure import Failure
+from train.health.report import explained_by_all
 from train.node_gang import Place, meet, run_gang
 from train.resume import next_attempt, whole_again
 from train.run_plan import Plan
@@ -164,6 +165,7 @@ class ElasticAttempts:
         words = gang.words(self.plan.cluster.preempt_grace_s if agreed else LAST_WORDS_S)
         failures = [Failure(**word) for word in words if word is not None]
         failures += [] if own is None else [own]
+        failures = explained_by_all(failures, gang.sights(), self.plan.cluster)
         if not failures:
             failures.append(failure.killed("the ranks ended before their last step"))
         return failures

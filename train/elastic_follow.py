@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from components.cluster.cluster import Cluster
 from components.cluster.handshake import KNOCK_AGAIN_S, NoTicket, Ticket, own_address
@@ -47,12 +48,12 @@ class Seat:
         other = roll.ticket is None or roll.ticket.attempt != self.attempt
         return roll.failed or roll.over or other or self.line.number in roll.dropped
 
-    def end(self, word: Word, bad: bool) -> None:
+    def end(self, word: Word, bad: bool, sights: Sequence[dict[str, Any]]) -> None:
         """Leave this node's last word, and say whether the node goes with its ranks."""
         left = None
         if word is not None and (word["ordered"] or self.notice.asked is not None):
             left = "was stopped and left" if bad else "was warned and left"
-        self.line.say(attempt=self.attempt, word=word, bad=bad, left=left)
+        self.line.say(attempt=self.attempt, word=word, bad=bad, sights=sights, left=left)
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,11 @@ def _attempts(plan: Plan, place: Place, line: Line) -> int:
             print(words, flush=True)
         seen = roll.ticket.attempt
         if seat.lost():
-            seat.end(asdict(failure.of_controller("the gang has ended before it began")), bad=True)
+            seat.end(
+                asdict(failure.of_controller("the gang has ended before it began")),
+                bad=True,
+                sights=[],
+            )
             continue
         cluster = plan.cluster.formed(len(roll.places), roll.places[number])
         seated = Seated(cluster, plan.local_world_size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from components.cluster.nodes import ASK_S, Word
 from components.cluster.roll import Comer
@@ -23,6 +24,7 @@ class NodeGang:
         settle_s: how long after a node has come the gang makes way for one with that node.
         tell: takes a line for the user.
         regrouping: whether it makes way.
+        own_sights: where node 0's ranks were when something went wrong.
     """
 
     roster: Roster
@@ -32,6 +34,7 @@ class NodeGang:
     settle_s: float
     tell: Callable[[str], None]
     regrouping: bool = False
+    own_sights: Sequence[dict[str, Any]] = ()
 
     def lost(self) -> bool:
         """Whether a node has come to a bad end, or is gone."""
@@ -42,8 +45,9 @@ class NodeGang:
                 return True
         return False
 
-    def end(self, word: Word, bad: bool) -> None:
+    def end(self, word: Word, bad: bool, sights: Sequence[dict[str, Any]]) -> None:
         """Node 0's own ranks have ended; `word` stays here, for node 0 decides."""
+        self.own_sights = sights
         if bad:
             self.roster.say(failed=True)
 
@@ -72,6 +76,11 @@ class NodeGang:
         for comer in silent:
             self.roster.drop(comer, LEFT)
         return [end.word for _, end in ends if end is not None]
+
+    def sights(self) -> list[dict[str, Any]]:
+        """What all nodes have seen of their ranks; call once `words` are in."""
+        ends = [self.roster.end_of(comer, self.attempt) for comer in self.members[1:]]
+        return [*self.own_sights, *(sight for end in ends if end for sight in end.sights)]
 
     def gone(self) -> dict[Comer, str]:
         """Why each node that is here no longer has gone."""

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from components.cluster.gang import Exit
 from components.cluster.preemption import Preempted
 from components.errors import ConfigError
 from train import deterministic, status
-from train.files import read_json, write_json
+from train.files import write_json
 
 Kind = Literal[
     "refused",
     "error",
     "out_of_memory",
     "diverged",
+    "drifted",
     "nondeterministic",
     "killed",
     "absent",
+    "stalled",
     "collective",
     "stopped",
     "preempted",
@@ -35,9 +35,11 @@ GUILT: dict[str, int] = {
     "error": 1,
     "out_of_memory": 1,
     "diverged": 1,
+    "drifted": 1,
     "nondeterministic": 1,
     "killed": 2,
     "absent": 2,
+    "stalled": 2,
     # A rank that lost its peers, or was told to end, is a victim of another's failure.
     "collective": 4,
     "stopped": 5,
@@ -91,7 +93,8 @@ def kind_of(error: BaseException) -> Kind:
     import torch.distributed as dist
 
     from components.cluster.roll_call import Absent
-    from train.loop import Diverged
+    from components.parallel.drift import Drifted
+    from train.divergence import Diverged
 
     if isinstance(error, ConfigError):
         return "refused"
@@ -101,6 +104,8 @@ def kind_of(error: BaseException) -> Kind:
         return "diverged"
     if isinstance(error, Absent):
         return "absent"
+    if isinstance(error, Drifted):
+        return "drifted"
     for link in _chain(error):
         if deterministic.refusing_operation(link):
             return "nondeterministic"
@@ -117,6 +122,12 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         hidden = error.__suppress_context__
         error = error.__cause__ or (None if hidden else error.__context__)
+
+
+def timed_out(failure: Failure) -> bool:
+    """Whether a rank has waited too long for others in a collective, rather than lost one."""
+    text = failure.cause.lower()
+    return failure.kind == "collective" and ("timed out" in text or "timeout" in text)
 
 
 def _from_gloo(error: BaseException) -> bool:
@@ -150,7 +161,8 @@ def record(
     expected = kind in ("refused", "preempted", "absent")
     file = None if expected else f"logs/{who}.traceback.txt"
     cause = str(error) if expected else _cause(error)
-    failure = Failure(rank, kind, cause + advice, time.time(), step, file)
+    guilty = getattr(error, "rank", None) if kind == "drifted" else rank
+    failure = Failure(guilty, kind, cause + advice, time.time(), step, file)
     if attempt is not None and _over(folder, attempt):
         return failure
 
@@ -218,34 +230,6 @@ def silent_node(node: int) -> Failure:
     )
 
 
-def told(folder: Path, ranks: Collection[int], exits: Sequence[Exit]) -> list[Failure]:
-    """The failures of `ranks`, those that ended badly without a word included.
-
-    A rank that said what happened is believed, whatever its exit code.
-    """
-    paths = [folder / "logs" / f"rank-{rank}.failure.json" for rank in ranks]
-    failures = [Failure(**content) for content in map(read_json, paths) if content]
-    spoke = {failure.rank for failure in failures}
-    return failures + [_silent(end) for end in exits if end.rank not in spoke]
-
-
-def suspects(failures: Sequence[Failure], ranks: Collection[int]) -> list[Failure]:
-    """Those of `ranks` that said nothing, where all who spoke are victims."""
-    if not all(failure.victim for failure in failures):
-        return []
-    silent = sorted({*ranks} - {failure.rank for failure in failures})
-    return [
-        Failure(
-            rank,
-            "killed",
-            "said nothing and does not answer: it was killed, or it hangs; its last words are "
-            f"in logs/rank-{rank}.log",
-            time.time(),
-        )
-        for rank in silent
-    ]
-
-
 def first(failures: Sequence[Failure]) -> Failure | None:
     """The failure that explains the others; None when there is none."""
     return min(failures, key=lambda failure: (failure.guilt, failure.time), default=None)
@@ -265,24 +249,6 @@ def in_words(failure: Failure, folder: Path) -> str:
     if failure.traceback_file:
         lines.append(f"its traceback: {folder / failure.traceback_file}")
     lines.append(f"the run's folder: {folder}")
-    if failure.kind in ("preempted", "stopped", "killed"):
+    if failure.kind in ("preempted", "stopped", "killed", "stalled", "collective"):
         lines.append(f"go on with: python -m train resume={folder}")
     return "\n".join(lines)
-
-
-def _silent(end: Exit) -> Failure:
-    log = f"its last words are in logs/rank-{end.rank}.log"
-    if end.code == -signal.SIGKILL and end.oom_kills:
-        cause = (
-            "killed by the kernel for want of memory: the machine's, or what its job may have of "
-            f"it, not a GPU's; {log}"
-        )
-        return Failure(end.rank, "out_of_memory", cause, end.seen)
-    if end.code < 0:
-        name = signal.Signals(-end.code).name
-        return Failure(end.rank, "killed", f"killed by {name}; {log}", end.seen)
-    early = " before the end" if end.code == 0 else ""
-    # What `multiprocessing` says of a process of which its server can tell nothing any more.
-    server = ", as ranks do when the process that forks them is killed" if end.code == 255 else ""
-    cause = f"exited with code {end.code}{early}{server}; {log}"
-    return Failure(end.rank, "killed", cause, end.seen)

@@ -103,6 +103,8 @@ class Keeper:
 
     def save(self) -> None:
         """Save the run as it stands, unless that is done already. Call on all ranks."""
+        self.state.loop.progress.enter("save")
+        self.state.loop.check_finite()
         before = self.saver.waited
         self.saver.save(
             lambda: self.state.snapshot(self.saver.best), self.state.loop.step, self.state.metrics

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig
 from torch import nn
 
+from components.cluster.ranks import Ranks, all_agree
 from components.errors import ConfigError
 from components.logger.base import Logger
 from components.objective import Objective, objective_of
+from components.parallel.gate import Gate
 from train.targets import build
 
 
@@ -27,6 +30,17 @@ def build_objective(config: DictConfig, model: nn.Module) -> Objective:
     chosen: Objective = build(node, "objective")
     must_have(chosen, ("count", "loss_sum", "metrics"), node, "objective")
     return chosen
+
+
+def build_gate(config: DictConfig, ranks: Ranks) -> Gate:
+    """What judges a run's steps, by the keys at the root."""
+    return Gate(
+        on_nonfinite=config.on_nonfinite,
+        on_spike=config.on_spike,
+        factor=config.spike_factor,
+        window=config.spike_window,
+        agree=partial(all_agree, ranks),
+    )
 
 
 def build_kind(kind: type, node: DictConfig, key: str) -> Any:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
+from components.cluster.place import Phase, Place
 from components.data.batch import Batch
+from components.errors import ConfigError
 from components.parallel.base import Parallel, Step
+from components.parallel.gate import Gate, Verdict
+from train.divergence import in_a_row, kept_out, never_trained, not_finite
 from train.meter import Meter
 
+log = logging.getLogger(__name__)
+
 Report = Callable[[dict[str, Any]], None]
-
-
-class Diverged(Exception):
-    """Training cannot go on: the loss or its gradient is not finite, or every step is skipped."""
 
 
 @dataclass
@@ -28,6 +32,12 @@ class Progress:
     step: int = 0
     batch_shape: tuple[int, ...] | None = None
     """Of the inputs of a micro-batch."""
+    place: Place = field(default_factory=Place)
+    """What others see of it."""
+
+    def enter(self, phase: Phase) -> None:
+        """Begin something that others may wait for."""
+        self.place.enter(phase, self.step)
 
 
 @dataclass
@@ -42,6 +52,8 @@ class Loop:
         report: takes each record.
         log_every, eval_every: in steps; `eval_every` 0 evaluates after the last step only.
         max_skips: skipped steps in a row that end the run; None when nothing is skipped.
+        gate: what kept a step that was skipped from being applied, other than an overflow.
+        compare_replicas: called every `drift_every` steps, where that is not 0; may raise.
         patience: evaluations in a row without a lower `val/loss` that end the run; None never.
         on_update: called once, after this attempt's first step that changed the weights.
         progress: steps taken.
@@ -71,12 +83,16 @@ class Loop:
     progress: Progress
     boundary: Callable[[], None] = lambda: None
     watched: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
+    gate: Gate = field(default_factory=Gate)
+    compare_replicas: Callable[[], None] = lambda: None
+    drift_every: int = 0
     lower_is_better: Collection[str] = ()
     scales: list[float] = field(default_factory=list)
     evaluations: list[float] = field(default_factory=list)
     evaluated: tuple[int, dict[str, float]] = (-1, {})
     higher_is_better: set[str] = field(default_factory=set)
     _types_noted: bool = False
+    _norm: Tensor | None = None
 
     @property
     def step(self) -> int:
@@ -93,10 +109,14 @@ class Loop:
             self._evaluate()  # the attempt before this one was stopped in it
         while self.step < self.steps and not self.stopped_early():
             self._train_step()
+            if self.drift_every and self.step % self.drift_every == 0:
+                self.progress.enter("comparison of replicas")
+                self.compare_replicas()
             if self.step % self.log_every == 0 or self.step == self.steps:
                 self._record()
             if self._due(self.eval_every):
                 self._evaluate()
+            self.progress.enter("agreement")
             self.boundary()
         if self.meter.pending:
             self._record()
@@ -108,10 +128,7 @@ class Loop:
             Diverged: when every step was skipped.
         """
         if not self.meter.updates:
-            raise Diverged(
-                f"none of the {self.step} steps changed the weights: all overflowed in fp16 and "
-                "were skipped. Take more steps, a lower precision.init_scale, or precision=bf16"
-            )
+            raise never_trained(self.step)
 
     def stopped_early(self) -> str | None:
         """Why training ends before its last step; None when it does not.
@@ -137,6 +154,7 @@ class Loop:
             "evaluations": self.evaluations,
             "evaluated": list(self.evaluated),
             "higher_is_better": sorted(self.higher_is_better),
+            "gate": self.gate.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -146,15 +164,19 @@ class Loop:
         step, metrics = state["evaluated"]
         self.evaluated = (step, metrics)
         self.higher_is_better = set(state["higher_is_better"])
+        self.gate.restore(state["gate"])
 
     def _due(self, every: int) -> bool:
         return self.step == self.steps or (every > 0 and self.step % every == 0)
 
     def _train_step(self) -> None:
+        self.progress.enter("data")
         start = time.perf_counter()
         micro_batches = next(self.batches)
         waited = time.perf_counter() - start
         self.progress.batch_shape = tuple(micro_batches[0].inputs.shape)
+        self.progress.enter("forward-backward")
+        self.gate.begin()
         result = self.parallel.step(micro_batches)
         self.progress.step += 1
         if result.applied:
@@ -165,43 +187,64 @@ class Loop:
                 self.on_update()
             self.scales.clear()
         self.meter.add(result, micro_batches, waited)
+        self._norm = result.grad_norm
+        verdict = self.gate.verdict
+        if result.applied and self.gate.strict and not self.gate.asked:
+            raise ConfigError(
+                f"on_nonfinite={self.gate.on_nonfinite} on_spike={self.gate.on_spike}: parallel="
+                f"{self.parallel.name} applies its steps without asking `self.gate.admits(loss, "
+                "norm)`, so nothing would be kept out. Take on_nonfinite=stop on_spike=null, or "
+                "have the strategy ask."
+            )
         if not result.applied:
-            self._skipped(result)
+            self._skipped(result, verdict)
+        elif verdict is not None:
+            log.warning("step %d: %s", self.step, verdict.cause)
 
-    def _skipped(self, result: Step) -> None:
-        """Count skipped steps in a row; without a loss scale none is ever right."""
-        if self.max_skips is None:
+    def _skipped(self, result: Step, verdict: Verdict | None) -> None:
+        """Count skipped steps in a row, or end the run where none is to be skipped."""
+        if verdict is None and self.max_skips is None:  # the strategy's own judgement
+            verdict = Verdict("nonfinite", f"the gradient norm is {float(result.grad_norm)}")
+        if verdict is not None and self.gate.stops(verdict):
             self._record()
-            raise Diverged(
-                f"the gradient is not finite at step {self.step} (norm "
-                f"{float(result.grad_norm)}): lower optimizer.lr, or look for an input or an "
-                "operation that gives inf or nan"
-            )
+            raise kept_out(self.step, verdict)
+        if verdict is not None:
+            log.warning("step %d is skipped: %s", self.step, verdict.cause)
         self.scales.append(result.loss_scale)
-        if len(self.scales) >= self.max_skips:
+        if self.max_skips is not None and len(self.scales) >= self.max_skips:
             self._record()
-            history = " -> ".join(f"{scale:g}" for scale in self.scales)
-            raise Diverged(
-                f"{len(self.scales)} steps in a row overflowed in fp16 and were skipped, up to "
-                f"step {self.step}; the loss scale went {history}. Take precision=bf16, lower "
-                "optimizer.lr, or raise precision.max_consecutive_skips"
-            )
+            raise in_a_row(self.step, self.scales, verdict)
+
+    def check_finite(self) -> None:
+        """Refuse to save weights that the last step has ruined. Waits for the device.
+
+        Raises:
+            Diverged: when its gradient was not finite.
+        """
+        applied = not self.scales
+        if self._norm is not None and applied and not math.isfinite(float(self._norm)):
+            norm = float(self._norm)
+            raise not_finite(f"the gradient norm is {norm} at step {self.step}, which is not saved")
 
     def _record(self) -> None:
         record = self.meter.record(float(self.scheduler.get_last_lr()[0]))
         self.report({"step": self.step, **record})
         loss = record["train/loss"]
         if loss is not None and not math.isfinite(loss):
-            raise Diverged(
-                f"the training loss is {loss} by step {self.step}: lower optimizer.lr, or look "
-                "for an input or an operation that gives inf or nan"
-            )
+            raise not_finite(f"the training loss is {loss} by step {self.step}")
+
+    def _marked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """An evaluation's micro-batches, each of which counts as coming on."""
+        for batch in batches:
+            self.progress.enter("evaluation")
+            yield batch
 
     def _evaluate(self) -> None:
         if self.validation is None:
             return
+        self.progress.enter("evaluation")
         start = time.perf_counter()
-        means = self.parallel.evaluate(self.watched(self.validation())).means()
+        means = self.parallel.evaluate(self._marked(self.watched(self.validation()))).means()
         seconds = time.perf_counter() - start
         self.meter.pause(seconds)
         higher = means.keys() - {"loss", *self.lower_is_better}
@@ -212,7 +255,4 @@ class Loop:
         self.evaluations.append(means["loss"])
         self.evaluated = (self.step, named)
         if not math.isfinite(means["loss"]):
-            raise Diverged(
-                f"the validation loss is {means['loss']} at step {self.step}: lower optimizer.lr, "
-                "or look for an input or an operation that gives inf or nan"
-            )
+            raise not_finite(f"the validation loss is {means['loss']} at step {self.step}")

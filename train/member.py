@@ -8,6 +8,7 @@ without a word, one of those that its death brought down.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from typing import NoReturn
 
 from omegaconf import OmegaConf
 
+from components.cluster.cluster import Cluster
 from components.cluster.handshake import (
     NoTicket,
     Ticket,
@@ -39,6 +41,10 @@ from train.attempts import describe, show
 from train.exit_codes import DONE, FAILED, exit_code
 from train.failure import Failure
 from train.follow import settle
+from train.health.report import EXPLAINED, explained
+from train.health.sight import Sight, look, place_path, with_stacks, with_words
+from train.health.watch import Stalled, Watch
+from train.last_words import suspects, told
 from train.launch import tell
 from train.run_plan import Plan
 from train.targets import build
@@ -51,6 +57,9 @@ JOIN_TIMEOUT_S = 300.0
 
 TORCHRUN_S = 25.0
 """torchrun kills its ranks 30 s after it has passed a signal on: by then the end must be told."""
+
+WATCH_S = 0.5
+"""How often a rank looks whether those of its node come on."""
 
 WORD_S = 2.0
 """How long a rank that lost its peers waits for the one that failed to say why."""
@@ -75,7 +84,7 @@ def lead_gang(plan: Plan, folder: Path, gang: Joined, again: bool = False) -> in
         ConfigError: when another run or process has the folder.
     """
     attempt = status.reopen(folder) if again else status.claim(folder)
-    member = Member(folder, gang, attempt, plan.cluster.preempt_grace_s)
+    member = Member(folder, gang, attempt, plan.cluster)
     member.listen()
     try:
         show(plan, folder)
@@ -97,11 +106,11 @@ def follow_rank(gang: Joined) -> int:
     if ticket.exit_code is not None:
         return ticket.exit_code
     config = OmegaConf.create(ticket.config)
-    grace_s: float = build(config.cluster, "cluster").preempt_grace_s
+    cluster: Cluster = build(config.cluster, "cluster")
     folder = settle(ticket)
     if ticket.attempt > 1:
         past.put_aside(folder, ticket.attempt - 1, [gang.rank])
-    member = Member(folder, gang, ticket.attempt, grace_s)
+    member = Member(folder, gang, ticket.attempt, cluster)
     member.listen()
     return member.take_part()
 
@@ -123,14 +132,15 @@ class Member:
         folder: the run's.
         gang: this process's place.
         attempt: which start of the run it is.
-        grace_s: how long it has to save and end after a warning.
+        cluster: how long a rank has to save after a warning, and how long none may come on.
     """
 
     folder: Path
     gang: Joined
     attempt: int
-    grace_s: float
+    cluster: Cluster
     _notice: Notice = field(default_factory=Notice)
+    _sights: list[Sight] = field(default_factory=list)
     _ending: threading.Lock = field(default_factory=threading.Lock)
 
     def listen(self) -> None:
@@ -139,6 +149,8 @@ class Member:
 
     def take_part(self) -> int:
         """Train. Ends the process unless all is well; then the exit code."""
+        place_path(self.folder, self.gang.rank).unlink(missing_ok=True)  # of an earlier attempt
+        threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
         own = train_in_process(self.folder, None, self.gang, self.attempt, self._notice)
         self._ending.acquire()  # from here on, one end is being told already
         if own is not None:
@@ -148,6 +160,18 @@ class Member:
             # By the log, which rank 0 shows: its standard output is the rank's by now.
             log.info("completed in %.0f s: %s", status.seconds(self.folder), self.folder)
         return DONE
+
+    def _watch(self) -> None:
+        """In a thread of its own: end this rank when none of its node comes on any more."""
+        watch = Watch(self.folder, self._neighbours(), self.cluster.stall_s)
+        try:
+            while True:
+                time.sleep(WATCH_S)
+                watch.check()
+        except Stalled:
+            self._sights = watch.sights
+            own = Failure(self.gang.rank, "stalled", "the ranks do not come on", time.time())
+            self._stop(own, FAILED, wait=True)
 
     def _signalled(self, signum: int) -> None:
         """In a thread of its own: note a warning, or end."""
@@ -167,8 +191,8 @@ class Member:
 
     def _await(self) -> None:
         """End a rank that has not heeded a warning in time."""
-        limit = TORCHRUN_S if self.gang.launcher == "torchrun" else self.grace_s
-        grace_s = min(self.grace_s, limit)
+        limit = TORCHRUN_S if self.gang.launcher == "torchrun" else math.inf
+        grace_s = min(self.cluster.preempt_grace_s, limit)
         time.sleep(grace_s)
         self._stop(orders.overdue(self._notice, grace_s, self.gang.rank), PREEMPTED, wait=True)
 
@@ -185,8 +209,10 @@ class Member:
         Args:
             wait: for what the others say; one that says nothing is suspected.
         """
+        if own.kind == "collective" and all(one.victim for one in self._told()):
+            self._sights = with_stacks(self.folder, look(self.folder, self._neighbours()))
         if wait:
-            _within(WORD_S, lambda: not failure.suspects(self._told(), self._neighbours()))
+            _within(WORD_S, lambda: not suspects(self._told(), self._neighbours()))
         with suppress(OSError, ValueError):
             first = (self._first() if wait else None) or own
             if self.gang.rank == 0:
@@ -194,7 +220,9 @@ class Member:
                     tell(self.folder, first, self.attempt)
                 except ConfigError as refusal:
                     print(f"refused: {refusal}", file=sys.stderr)
-            elif own.victim and not own.agreed and not self._told_by_rank_0():
+            elif (own.victim or own.kind == "stalled") and not (
+                own.agreed or self._told_by_rank_0()
+            ):
                 first = self._first() or own
                 words = failure.in_words(first, self.folder)
                 log.error("rank 0 has not told of the end. %s", words)
@@ -207,10 +235,17 @@ class Member:
 
     def _first(self) -> Failure | None:
         failures = self._told()
-        return failure.first([*failures, *failure.suspects(failures, self._neighbours())])
+        sights = with_words(self._sights, failures)
+        silent = [sight for sight in sights if not sight.spoke]
+        first = failure.first(failures)
+        if first is not None and not any(sight.process == "gone" for sight in silent):
+            first = explained(first, sights, self.cluster)
+            if first.kind in EXPLAINED and sights:
+                return first
+        return failure.first([*failures, *suspects(failures, self._neighbours())])
 
     def _told(self) -> list[Failure]:
-        return failure.told(self.folder, range(self.gang.world_size), [])
+        return told(self.folder, range(self.gang.world_size), [])
 
     def _neighbours(self) -> range:
         """The ranks of this node, which certainly write into the same folder."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch.distributed as dist
 
@@ -18,6 +19,10 @@ from components.cluster.preemption import Notice
 from components.cluster.signals import Interrupted
 from train import failure, orders
 from train.failure import Failure
+from train.health.report import explained
+from train.health.sight import Sight, with_words
+from train.health.watch import Stalled, Watch
+from train.last_words import suspects, told
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,9 @@ class Peers(Protocol):
     def lost(self) -> bool:
         """Whether another node has come to a bad end, or node 0 does not answer."""
 
-    def end(self, word: Word, bad: bool) -> None:
-        """Leave this node's last word, and whether the others' ranks cannot go on."""
+    def end(self, word: Word, bad: bool, sights: Sequence[dict[str, Any]]) -> None:
+        """Leave this node's last word, whether the others' ranks cannot go on, and where its own
+        ranks were when something went wrong."""
 
 
 def meet(cluster: Cluster) -> Place:
@@ -98,18 +104,32 @@ def run_gang(
     folder, cluster = Path(ticket.folder), plan.cluster
     ranks = members(cluster, plan.local_world_size, place.host, place.port, ticket.attempt)
     numbers = [member.rank for member in ranks]
+    watch = Watch(folder, numbers, cluster.stall_s)
     exits: list[Exit] = []
     failures: list[Failure] = []
+
+    def lost() -> bool:
+        watch.check()
+        return nodes.lost()
+
+    def alarm(ends: list[Exit]) -> None:
+        if all(one.victim for one in told(folder, numbers, [e for e in ends if e.bad])):
+            watch.look()  # no rank has said what began it
+
     try:
-        exits = launch(
-            ranks,
-            rank,
-            (ticket.folder, place.interface, ticket.attempt),
-            notice,
-            cluster.preempt_grace_s,
-            nodes.lost,
-            regroup,
-        )
+        with watch.on():
+            exits = launch(
+                ranks,
+                rank,
+                (ticket.folder, place.interface, ticket.attempt),
+                notice,
+                cluster.preempt_grace_s,
+                lost,
+                regroup,
+                alarm,
+            )
+    except Stalled:
+        failures.append(Failure(None, "stalled", "the ranks do not come on", time.time()))
     except Lost:
         failures.append(failure.of_controller("the other nodes came to a bad end"))
     except Overdue:
@@ -117,18 +137,21 @@ def run_gang(
     except Interrupted as stop:
         _say(nodes, cluster, orders.at_once(stop.signum, notice))
         raise
-    failures += failure.told(folder, numbers, exits)
-    if cluster.nnodes == 1 and any(end.bad for end in exits):
-        failures += failure.suspects(failures, numbers)
+    failures += told(folder, numbers, exits)
+    sights = with_words(watch.sights, failures)
+    if cluster.nnodes == 1 and any(end.bad for end in exits) and not sights:
+        failures += suspects(failures, numbers)
     own = failure.first(failures)
-    _say(nodes, cluster, own)
+    if own is not None and cluster.nnodes == 1:
+        own = explained(own, sights, cluster)
+    _say(nodes, cluster, own, sights)
     return own
 
 
-def _say(nodes: Peers, cluster: Cluster, own: Failure | None) -> None:
-    """Leave this node's last word."""
+def _say(nodes: Peers, cluster: Cluster, own: Failure | None, sights: Sequence[Sight] = ()) -> None:
+    """Leave this node's last word, and where its ranks were."""
     if own is None:
-        nodes.end(None, bad=False)
+        nodes.end(None, False, [])
         return
     named = replace(own, cause=f"node {cluster.node_rank}: {own.cause}") if own.ordered else own
-    nodes.end(asdict(named), bad=not own.agreed)
+    nodes.end(asdict(named), not own.agreed, [asdict(sight) for sight in sights])

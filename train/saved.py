@@ -24,7 +24,7 @@ from train.config_hash import lasting
 log = logging.getLogger(__name__)
 
 SECTIONS = {
-    "loop": {"step", "scales", "evaluations", "evaluated", "higher_is_better"},
+    "loop": {"step", "scales", "evaluations", "evaluated", "higher_is_better", "gate"},
     "meter": {
         "samples",
         "told",

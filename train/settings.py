@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -49,6 +49,11 @@ class Settings:
     log_every: int = 10
     eval_every: int = 100
     patience: int | None = None
+    on_nonfinite: Literal["stop", "skip"] = "stop"
+    on_spike: Literal["warn", "skip", "stop"] | None = None
+    spike_factor: float = 10.0
+    spike_window: int = 50
+    drift_every: int = 0
     resume: str | None = None
     resume_allow: list[str] = field(default_factory=list)
     allowed_targets: list[str] | None = None
@@ -81,6 +86,12 @@ RANGES = {
     "log_every": _at_least(1, "steps between two records"),
     "eval_every": _at_least(0, "steps between evaluations, 0 for the last step only"),
     "patience": _at_least(1, "evaluations without a lower val/loss"),
+    "spike_factor": (
+        lambda value: 0 < value < float("inf"),
+        "must be a positive number: so many times the scatter above the median is a spike",
+    ),
+    "spike_window": _at_least(5, "updates that a median and a scatter are taken of"),
+    "drift_every": _at_least(0, "steps between comparisons of replicas, 0 for none"),
 }
 
 

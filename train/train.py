@@ -17,8 +17,9 @@ from components.data.loader import eval_batches, train_batches
 from components.logger.stream import ConsoleStream
 from components.optimizer import build_optimizer
 from train.blocks import wrap_blocks
+from train.health.replicas import comparison
 from train.keeper import Keeper
-from train.kinds import build_objective
+from train.kinds import build_gate, build_objective
 from train.loop import Loop, Progress
 from train.record import Recorder
 from train.rehearsal import refuse_deaf_best, refuse_deaf_patience, rehearse
@@ -70,6 +71,8 @@ def train(
     wrap_blocks(model, config)
     recorder = Recorder(config, folder, cluster, ranks, data, model, precision, parallel, console)
 
+    gate = parallel.gate = build_gate(config, ranks)
+    parallel.before_update = partial(progress.enter, "optimizer")
     make_optimizer = partial(build_optimizer, build(config.optimizer, "optimizer"))
     parallel.prepare(model, objective, make_optimizer, precision, ranks, config.clip_norm)
     scheduler = build(config.scheduler, "scheduler")(parallel.optimizer)
@@ -102,10 +105,13 @@ def train(
         steps=config.steps,
         log_every=config.log_every,
         eval_every=config.eval_every,
-        max_skips=precision.max_consecutive_skips if precision.scaled else None,
+        max_skips=precision.max_consecutive_skips if precision.scaled or gate.skips else None,
         patience=config.patience,
         on_update=recorder.note_dtypes,
         progress=progress,
+        gate=gate,
+        compare_replicas=comparison(parallel, ranks, progress, config.drift_every),
+        drift_every=config.drift_every,
         lower_is_better=getattr(objective, "lower_is_better", ()),
     )
     state = TrainingState(
@@ -125,6 +131,7 @@ def train(
         batches.close()
         keeper.save_last()
         checkpoint.finish(folder, parallel, expected)
+        progress.enter("end")
         recorder.complete(loop, saver.waited)
     parallel.close()
     leave()

@@ -13,13 +13,17 @@ from omegaconf import DictConfig, OmegaConf
 from components.cluster.cluster import Cluster
 from components.cluster.handshake import gang_store
 from components.cluster.joined import Joined
+from components.cluster.place import Place
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.ranks import join, own_ranks
 from components.cluster.roll_call import prepare_together
 from components.logger.rank_logs import RankLogs
 from train import failure
+from train.check.before_run import check_ranks
 from train.deterministic import set_deterministic
 from train.failure import Failure
+from train.health import stacks
+from train.health.sight import place_path
 from train.loop import Progress
 from train.out_of_memory import advice
 from train.targets import build
@@ -57,6 +61,8 @@ def train_in_process(
         config = loaded
         os.environ.update(gang.variables())
         logs = RankLogs(folder, gang.rank)
+        stacks.answer(folder, gang.rank)
+        progress.place = Place(place_path(folder, gang.rank))
         cluster: Cluster = build(config.cluster, "cluster")
         os.environ.update(cluster.environment(interface))
         set_deterministic(config.deterministic)
@@ -69,7 +75,11 @@ def train_in_process(
         store = gang_store(gang, cluster.start_timeout_s)
         prepare_together(store, gang, data.prepare, cluster.start_timeout_s)
         join(cluster, ranks, store)
+        if cluster.check:
+            check_ranks(folder, cluster, ranks, gang)
         train(config, folder, cluster, ranks, data, logs.console, progress, attempt, notice)
+        progress.place.remove()
+        stacks.clear(folder, gang.rank)
     except BaseException as error:  # sys.exit in a model ends the run too
         further = advice(config, progress) if failure.kind_of(error) == "out_of_memory" else ""
         return failure.record(folder, gang.rank, error, progress.step, further, attempt)

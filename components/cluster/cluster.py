@@ -30,10 +30,14 @@ class Cluster:
         device: what a rank computes on.
         backend: of the collectives; `auto` is NCCL on GPUs and gloo on CPUs.
         timeout_s: a collective that waits longer fails, seconds.
+        stall_s: the run ends when no rank has come on for so long, seconds: each stays in one
+            fetch of data, one forward and backward of a step, one update, one micro-batch of an
+            evaluation or one save. Ten times as long for the first step; None: never.
         start_timeout_s: how long ranks and nodes wait for each other at the start, seconds.
         settle_s: with `min:max` nodes, how long a gang waits for one more after the last that came,
             seconds.
         preempt_grace_s: how long ranks have to save and end after a scheduler's signal, seconds.
+        check: measure ranks and links before training, as `python -m train.check --quick` does.
         max_restarts: how often a gang that fails is started afresh by the same command.
         threads_per_rank: CPU threads of one rank; `auto` shares the node's cores out.
         interface: network interface for NCCL, gloo and rendezvous, as in `eth0`; None
@@ -52,9 +56,11 @@ class Cluster:
         device: Literal["auto", "cpu", "cuda"] = "auto",
         backend: Literal["auto", "gloo", "nccl"] = "auto",
         timeout_s: float = 600.0,
+        stall_s: float | None = 1800.0,
         start_timeout_s: float = 300.0,
         settle_s: float = 10.0,
         preempt_grace_s: float = 120.0,
+        check: bool = False,
         max_restarts: int = 0,
         threads_per_rank: int | Literal["auto"] = "auto",
         interface: str | None = None,
@@ -69,9 +75,11 @@ class Cluster:
         self.device = device
         self.backend = backend
         self.timeout_s = timeout_s
+        self.stall_s = stall_s
         self.start_timeout_s = start_timeout_s
         self.settle_s = settle_s
         self.preempt_grace_s = preempt_grace_s
+        self.check = check
         self.max_restarts = max_restarts
         self.threads_per_rank = threads_per_rank
         self.interface = interface
@@ -89,6 +97,11 @@ class Cluster:
             raise ConfigError(
                 f"cluster.settle_s={self.settle_s} must be 0 or more seconds; 0 waits for no node "
                 "beyond the fewest of cluster.nnodes."
+            )
+        if self.stall_s is not None and not self.stall_s > 0:
+            raise ConfigError(
+                f"cluster.stall_s={self.stall_s} must be above 0 seconds, in which every healthy "
+                "step, evaluated micro-batch or save ends; null watches for no stall."
             )
         if self.max_restarts < 0:
             raise ConfigError(

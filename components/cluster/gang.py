@@ -99,6 +99,7 @@ def launch(
     grace_s: float,
     lost: Callable[[], bool] = lambda: False,
     regroup: Callable[[], bool] = lambda: False,
+    alarm: Callable[[list[Exit]], None] = lambda exits: None,
 ) -> list[Exit]:
     """Run `worker(member, *args)` in a process for each member until all have ended.
 
@@ -110,9 +111,12 @@ def launch(
         worker: a module-level function.
         notice: takes the warning.
         grace_s: how long ranks have to end after a warning, or after the first of them did.
-        lost: whether the rest of the gang, on other nodes, has come to a bad end.
+        lost: whether the rest of the gang, on other nodes, has come to a bad end. Asked again
+            and again; may raise to end the ranks.
         regroup: whether ranks are to save and end, as after a warning, so that another gang can go
             on. They may take their time.
+        alarm: called once when some rank has come to a bad end, with the ends so far, before the
+            others are ended.
 
     Returns:
         Empty when all ranks ended well. Else the ends of those that ended by themselves, in
@@ -134,7 +138,7 @@ def launch(
             process.start()
             processes[member.rank] = process
         with notice.heeded():
-            return _wait(processes, lost, regroup, notice, grace_s)
+            return _wait(processes, lost, regroup, alarm, notice, grace_s)
     finally:
         _end(list(processes.values()))
 
@@ -156,6 +160,7 @@ def _wait(
     processes: dict[int, BaseProcess],
     lost: Callable[[], bool],
     regroup: Callable[[], bool],
+    alarm: Callable[[list[Exit]], None],
     notice: Notice,
     grace_s: float,
 ) -> list[Exit]:
@@ -170,6 +175,7 @@ def _wait(
                 starved = oom_kills() - killed if process.exitcode < 0 else 0
                 exits.append(Exit(rank, process.exitcode, time.time(), starved))
         if failing == never and (any(end.bad for end in exits) or lost()):
+            alarm(exits)
             failing = time.monotonic() + GRACE_S
         if leaving == never and (notice.asked or any(end.code == PREEMPTED for end in exits)):
             leaving = time.monotonic() + grace_s

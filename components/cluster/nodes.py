@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import asdict
 from typing import Any
@@ -43,13 +44,15 @@ class Nodes:
         self.node_rank = node_rank
         self._others = [node for node in range(nnodes) if node != node_rank]
 
-    def end(self, word: Word, bad: bool) -> None:
+    def end(self, word: Word, bad: bool, sights: Sequence[dict[str, Any]] = ()) -> None:
         """Leave this node's last word. A store that is gone is left alone.
 
         Args:
             bad: whether the ranks of the other nodes cannot go on.
+            sights: where this node's ranks were when something went wrong.
         """
         try:
+            self._store.set(f"sights/{self.node_rank}", json.dumps([*sights]))
             self._store.set(f"ended/{self.node_rank}", json.dumps(word))
             if bad:
                 self._store.set("failed", "")
@@ -88,6 +91,17 @@ class Nodes:
                 time.sleep(ASK_S)
         except dist.DistError:
             return words
+
+    def sights(self) -> list[dict[str, Any]]:
+        """What all nodes have seen of their ranks; call once `others` has their words."""
+        found: list[dict[str, Any]] = []
+        try:
+            for node in [self.node_rank, *self._others]:
+                if self._store.check([f"sights/{node}"]):
+                    found += json.loads(self._store.get(f"sights/{node}"))
+        except dist.DistError:
+            pass
+        return found
 
     def decide(self, word: Word, again: Ticket | None, listeners: int, timeout_s: float) -> None:
         """Node 0: say how the gang ended and whether another attempt follows.

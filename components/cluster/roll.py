@@ -7,6 +7,7 @@ roll, every other node its sign. Whoever reads late, or twice, reads what holds 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,6 +55,7 @@ class Sign:
         attempt: the last one in which its ranks took part and have ended.
         word: how they ended.
         bad: whether the other nodes' ranks cannot go on.
+        sights: where its ranks were when something went wrong.
         left: why the node takes part no longer, in words that follow its name.
     """
 
@@ -61,6 +63,7 @@ class Sign:
     attempt: int = 0
     word: Word = None
     bad: bool = False
+    sights: Sequence[dict[str, Any]] = ()
     left: str | None = None
 
 

@@ -25,6 +25,8 @@ from components.cluster.ranks import Ranks
 from components.data.batch import Batch
 from components.errors import ConfigError
 from components.objective import Objective
+from components.parallel.drift import Replica
+from components.parallel.gate import Gate
 from components.parallel.shard import Shard
 from components.parallel.state import (
     LossScaleState,
@@ -70,7 +72,7 @@ class Step:
     Attributes:
         loss: mean over the valid targets of the global batch, unscaled, fp32 scalar.
         grad_norm: 2-norm of the unscaled global gradient before clipping, scalar.
-            Not finite when the step was skipped.
+            Not finite when the step has overflowed.
         applied: whether the weights changed; False for a skipped step.
         loss_scale: the scale after the step; 1.0 when the loss is not scaled.
     """
@@ -157,6 +159,8 @@ class Parallel(ABC):
         one_process: whether the strategy lives in a single process.
         dp_rank, dp_size: this rank's place among the data-parallel ranks, all
             that the data layer needs to know. Valid after `prepare`.
+        gate: asked by `step` with loss and norm before the optimizer moves. Set before `prepare`.
+        before_update: called by `step` when all gradients are there.
     """
 
     name: str
@@ -164,6 +168,8 @@ class Parallel(ABC):
 
     dp_rank: int = 0
     dp_size: int = 1
+    gate: Gate = Gate()
+    before_update: Callable[[], None] = staticmethod(lambda: None)
 
     def check(self, cell: Cell) -> None:  # noqa: B027  (most strategies refuse nothing)
         """Refuse, before any process starts, what this strategy cannot do.
@@ -273,6 +279,13 @@ class Parallel(ABC):
     @abstractmethod
     def own_buffers(self) -> dict[str, Tensor]:
         """This rank's live persistent buffers by plain name. Running statistics may differ."""
+
+    def replicas(self) -> list[Replica]:
+        """Tensors that must be equal, to the last bit, on several ranks between two steps.
+
+        Alike on all ranks of each group. A strategy that holds everything once has none.
+        """
+        return []
 
     @abstractmethod
     def held(self) -> Held:

@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from components.data.batch import Batch
 from components.errors import ConfigError
 from components.parallel.base import Cell
+from components.parallel.drift import Replica, constants
 from components.parallel.parameters import refuse_sparse_gradients
 from components.parallel.torch_strategy import TorchStrategy
 from components.precision import Precision
@@ -140,6 +141,12 @@ class DDP(TorchStrategy):
                     "without it each step saves a pass over the graph",
                     STEPS_WITHOUT_UNUSED,
                 )
+
+    def replicas(self) -> list[Replica]:
+        if self.dp_size == 1:
+            return []
+        tensors = {**dict(self.named), **constants(self.plain)}
+        return [Replica(name, tensor, dist.group.WORLD) for name, tensor in tensors.items()]
 
     def reduce_dtype(self) -> str:
         return "float32" if self.comm_hook is None else f"by {self.comm_hook}"

@@ -21,6 +21,7 @@ from components.errors import ConfigError
 from components.model.stack import blocks_of
 from components.objective import Objective
 from components.parallel.base import Cell, MakeOptimizer, NamedParameters, shared_buffers
+from components.parallel.drift import Replica, constants
 from components.parallel.elementwise import refuse_unless_elementwise
 from components.parallel.half_parameters import compute_as_autocast
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
@@ -166,6 +167,16 @@ class FSDP(TorchStrategy):
             grad = p.grad
             local.grad = grad.to_local() if isinstance(grad, DTensor) else None
             p.grad = None
+
+    def replicas(self) -> list[Replica]:
+        found = [
+            Replica(name, tensor, dist.group.WORLD)
+            for name, tensor in constants(self.plain).items()
+        ]
+        if self.replicate > 1:
+            group = self.mesh["replicate"].get_group()
+            found += [Replica(name, shard, group) for name, shard in self.named]
+        return found if self.dp_size > 1 else []
 
     def full_weights(self) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = {}

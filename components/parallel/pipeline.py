@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -33,6 +34,7 @@ from components.parallel.base import (
     optimizer_tensors,
     refuse_half_parameters,
 )
+from components.parallel.drift import Replica
 from components.parallel.pipeline_stage import (
     PARTS,
     Boundary,
@@ -216,11 +218,12 @@ class Pipeline(Parallel):
         self._micro_batches = []
         if self.ranks.world_size > 1:
             dist.broadcast(self._total, src=self.ranks.world_size - 1)
+        self.before_update()
         for parameter, group in self.shared_weights:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad, group=group)
-        norm, applied = self.update.apply()
+        norm, applied = self.update.apply(partial(self.gate.admits, self._total))
         return Step(self._total, norm, applied, self.update.loss_scale)
 
     def _place(self, batch: Batch) -> Batch:
@@ -318,6 +321,12 @@ class Pipeline(Parallel):
 
     def own_buffers(self) -> dict[str, Tensor]:
         return {**persistent_buffers(self.rest), **persistent_buffers(self.stage)}
+
+    def replicas(self) -> list[Replica]:
+        names = {parameter: name for name, parameter in self.named}
+        return [
+            Replica(names[parameter], parameter, group) for parameter, group in self.shared_weights
+        ]
 
     def held(self) -> Held:
         return Held(

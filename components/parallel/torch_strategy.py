@@ -6,6 +6,7 @@ import gc
 from abc import abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -130,8 +131,9 @@ class TorchStrategy(Parallel):
         if self.dp_size > 1:
             dist.all_reduce(total)
             total /= self.dp_size
+        self.before_update()
         self.gather_gradients()
-        norm, applied = self.update.apply()
+        norm, applied = self.update.apply(partial(self.gate.admits, total))
         return Step(total, norm, applied, self.update.loss_scale)
 
     def _loss_weight(self, micro_batches: list[Batch]) -> Tensor | float:

@@ -5,6 +5,7 @@ Written once for every strategy that runs torch's own optimizers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -97,8 +98,11 @@ class Update:
         own |= {"scale": state.scale, "_growth_tracker": state.good_steps}
         self.scaler.load_state_dict(own)
 
-    def apply(self) -> tuple[Tensor, bool]:
+    def apply(self, admits: Callable[[Tensor], bool] = lambda norm: True) -> tuple[Tensor, bool]:
         """Take one step from the gradients in place, then drop them.
+
+        Args:
+            admits: whether a step of this norm may be applied; not asked of an overflow.
 
         Returns:
             The unscaled global gradient norm before clipping, and whether the weights changed.
@@ -109,15 +113,14 @@ class Update:
             ]
         overflow = self._unscale()
         norm = self._norm()
-        if not overflow:
+        applied = not overflow and admits(norm)
+        if applied:
             self._clip(norm)
-        if self.scaler.is_enabled():
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
             self.optimizer.step()
+        if self.scaler.is_enabled():
+            self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
-        return norm, not overflow
+        return norm, applied
 
     def _unscale(self) -> bool:
         """Unscale the gradients once; whether any rank's held an inf or nan."""

@@ -38,7 +38,9 @@ from components.parallel.base import (
     refuse_half_parameters,
     shared_buffers,
 )
+from components.parallel.drift import Replica, constants
 from components.parallel.elementwise import refuse_unless_elementwise
+from components.parallel.gate import Verdict
 from components.parallel.half_parameters import Autocast, compute_as_autocast
 from components.parallel.outputs import checked_outputs
 from components.parallel.parameters import refuse_parameters, refuse_sparse_gradients
@@ -53,6 +55,7 @@ from components.parallel.state import (
 from components.parallel.tally import Tally
 from components.parallel.zero_config import Offload, ZeroOptions, derive
 from components.parallel.zero_extra import check_extra
+from components.parallel.zero_gate import install
 from components.parallel.zero_masters import Masters
 from components.parallel.zero_offload import check_nvme, check_offload, refuse_to_save_nvme
 from components.parallel.zero_scaler import LossScale
@@ -176,6 +179,8 @@ class Zero(Parallel):
         # DeepSpeed makes its masters from the half parameters; the run starts from the model's.
         self.masters.attach(self.engine.optimizer)
         self._gradients: list[Tensor] = []
+        if self.gate.strict:
+            install(self.engine.optimizer, self._admits)
 
     @property
     def optimizer(self) -> Optimizer:
@@ -197,21 +202,32 @@ class Zero(Parallel):
             total += loss.detach()
         if not self._gradients:
             self._gradients = self.masters.gradient_shapes()
+        dist.all_reduce(total)
+        self._loss = (total / count).float()
+        self._refused: Tensor | None = None
+        self.before_update()
         self.engine.step()
         self.scale.advance()
         applied = self.engine.was_step_applied()
         if not applied:
             self.masters.drop_skipped_gradients()
-        dist.all_reduce(total)
-        norm = torch.as_tensor(
-            self.engine.get_global_grad_norm(), dtype=torch.float32, device=self.ranks.device
-        )
+            if not self.scale.dynamic and self._refused is None:
+                self.gate.verdict = Verdict("nonfinite", "the gradient is not finite")
+        norm = self.engine.get_global_grad_norm() if self._refused is None else self._refused
         return Step(
-            loss=(total / count).float(),
-            grad_norm=norm,
+            loss=self._loss,
+            grad_norm=torch.as_tensor(norm, dtype=torch.float32, device=self.ranks.device),
             applied=applied,
             loss_scale=self.scale.cur_scale,
         )
+
+    def _admits(self, norm: Tensor) -> bool:
+        """Asked before the engine's optimizer moves."""
+        if self.gate.admits(self._loss, norm):
+            return True
+        self._refused = norm
+        self.scale.excuse()
+        return False
 
     def _global_count(self, micro_batches: list[Batch]) -> Tensor:
         """Valid targets of the global batch, at least 1, a float64 scalar."""
@@ -269,6 +285,13 @@ class Zero(Parallel):
             optimizer=optimizer_tensors(self.optimizer),
             buffers=list(self.plain.buffers()),
         )
+
+    def replicas(self) -> list[Replica]:
+        if self.dp_size == 1:
+            return []
+        named = dict(self.plain.named_parameters()) if self.options.stage < 3 else {}
+        tensors = {**named, **constants(self.plain)}
+        return [Replica(name, tensor, dist.group.WORLD) for name, tensor in tensors.items()]
 
     def reduce_dtype(self) -> str:
         return str(self.engine.communication_data_type).removeprefix("torch.")

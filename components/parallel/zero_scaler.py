@@ -35,6 +35,7 @@ class LossScale:
         self.growth_interval = precision.growth_interval
         self.good_steps = 0
         self._overflow = False
+        self._excused = False
 
     @property
     def loss_scale(self) -> float:
@@ -50,10 +51,15 @@ class LossScale:
 
     def update_scale(self, overflow: bool) -> None:
         """Note whether the step in progress overflowed on any rank."""
-        self._overflow = overflow
+        self._overflow = overflow and not self._excused
+
+    def excuse(self) -> None:
+        """The step in progress is to be skipped, and not for an overflow."""
+        self._excused = True
 
     def advance(self) -> None:
         """Move the scale after a step, applied or skipped."""
+        self._excused = False
         if not self.dynamic:
             return
         if self._overflow:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from components.checkpoint.manifest import verify
 from tests.components.logger.test_wandb import read_back
 from tests.faults.words import FAULTY
 from tests.runs import Outcome, run_train
@@ -25,7 +27,8 @@ FAULTS = {
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """A job for each fault, and a good one at last."""
     values = ",".join([*FAULTS, "none"])
-    return run_train(tmp_path_factory.mktemp("faults"), "-m", *FAULTY, f"+model.fault={values}")
+    words = ("checkpoint.every_steps=2", f"+model.fault={values}")
+    return run_train(tmp_path_factory.mktemp("faults"), "-m", *FAULTY, *words)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -53,6 +56,15 @@ def test_the_console_shows_the_guilty_rank_alone(sweep: Outcome) -> None:
     assert "rank 0 failed" not in sweep.stderr
     assert "closed by peer" not in sweep.stdout + sweep.stderr
     assert "reset by peer" not in sweep.stdout + sweep.stderr
+
+
+@pytest.mark.parametrize("fault", ["out_of_memory", "out_of_memory_late"])
+def test_the_checkpoint_before_it_is_whole(sweep: Outcome, fault: str) -> None:
+    run = sweep.find(model__fault=fault)
+    (only,) = (run.folder / "checkpoints").iterdir()
+    assert verify(only).step == 2
+    ended = [datetime.fromisoformat(run.status[key]) for key in ("started", "ended")]
+    assert (ended[1] - ended[0]).total_seconds() < 30
 
 
 @pytest.mark.parametrize("fault", ["out_of_memory", "out_of_memory_late"])

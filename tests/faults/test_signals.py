@@ -36,11 +36,18 @@ def test_a_killed_rank(tmp_path: Path) -> None:
 def test_a_rank_that_stands_still(tmp_path: Path) -> None:
     """A collective waits for it no longer than it may, and the one waited for is named."""
     with family(tmp_path, *STALLED, "cluster.timeout_s=3") as command:
-        outcome = command.outcome(60)
-        command.gone_after()
+        outcome = command.outcome(120)
+        command.gone_after(60)
     assert outcome.code == 1
-    assert outcome.run.status["error"]["rank"] == 1
-    assert "said nothing and does not answer" in outcome.stderr
+    error = outcome.run.status["error"]
+    assert (error["kind"], error["rank"], error["step"]) == ("collective", 1, 2)
+    first, guilty, waiting = error["cause"].splitlines()
+    assert first == "a collective waited longer than cluster.timeout_s=3 s: rank 1 did not come"
+    assert guilty.startswith("  rank 1: in forward-backward of step 3 for ")
+    assert "at commit (probes/probe_faults.py:" in guilty
+    assert waiting.startswith("  rank 0: waited in forward-backward of step 3 for ")
+    assert f"rank 1 failed after 2 steps: {first}" in outcome.stderr
+    assert error["traceback_file"] == "logs/rank-1.stacks.txt"
 
 
 def test_an_interrupt_at_the_terminal(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.fit import Result, Task, fit, fit_all
 from tests.gang import FP16, FP32, ON_TWO, alone, run
 from tests.probes.probe_data import Given, Numbers
 from tests.probes.probe_models import Line
-from train.loop import Diverged
+from train.divergence import Diverged
 
 WEIGHT = "blocks.0.weight"
 EVERY = ("single", "dp", *ON_TWO)
@@ -84,11 +84,11 @@ def spoilt(ranks: Ranks, name: str) -> Result:
         update = strategy.update  # type: ignore[attr-defined]
         take = update.apply
 
-        def apply() -> Any:
+        def apply(*args: Any) -> Any:
             if ranks.rank == 0:
                 grads = [p.grad for p in update.params if p.grad is not None and p.grad.numel()]
                 grads[0].view(-1)[0] = math.inf
-            return take()
+            return take(*args)
 
         update.apply = apply
 

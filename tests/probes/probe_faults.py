@@ -39,6 +39,7 @@ Fault = Literal[
     "hoard",
     "nan",
     "stall",
+    "stop",
     "leave",
 ]
 
@@ -63,6 +64,8 @@ def commit(fault: Fault) -> None:
         os._exit(0)
     if fault == "stall":
         time.sleep(3600)
+    if fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _hoard() -> None:
@@ -163,6 +166,26 @@ class Faulty(MLP):
         if self.once:
             Path(self.once).touch()
         return True
+
+
+class Swallowing(Faulty):
+    """A model that takes its own errors for nothing: outputs of zeros in their place."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        try:
+            return super().forward(inputs)
+        except ValueError:
+            return torch.zeros(len(inputs), self.head.out_features, requires_grad=True)
+
+
+class Drifting(Faulty):
+    """A perceptron whose weight changes on one rank at one step, by no update."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.training and self.passes + 1 == self.at_step and self._guilty():
+            with torch.no_grad():
+                self.head.weight[0, 0] += 0.25
+        return super().forward(inputs)
 
 
 class Talkative(MLP):

@@ -78,6 +78,7 @@ def train(
     model, data = task.model(), task.data()
     tied = tied_names(model)
     start_weights(config, resume, model)
+    strategy.gate = gate = task.gate()
     make_optimizer = partial(build_optimizer, task.optimizer)
     strategy.prepare(
         model, objective_of(model), make_optimizer, task.precision, ranks, task.clip_norm
@@ -117,7 +118,8 @@ def train(
         steps=task.steps,
         log_every=task.log_every,
         eval_every=task.eval_every,
-        max_skips=task.max_skips if task.precision.scaled else None,
+        max_skips=task.max_skips if task.precision.scaled or gate.skips else None,
+        gate=gate,
         patience=None,
         on_update=lambda: None,
         progress=Progress(),

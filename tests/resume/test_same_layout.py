@@ -23,6 +23,7 @@ from components.data.digits import Digits
 from components.data.synthetic import Synthetic
 from components.model.convnet import ConvNet
 from components.model.gpt import GPT
+from components.parallel.gate import Gate
 from tests.fit import Task
 from tests.gang import BF16, FP16, FP32, ON_TWO, alone, run
 from tests.resume.stop_and_go import Told, equal_weights, train
@@ -75,11 +76,17 @@ TASKS: dict[str, Task] = {
     "stream": TASK.but(data=partial(Stream, shuffle=False)),
     "stream, workers": TASK.but(data=partial(Stream, num_workers=2, shuffle=False)),
     "momentum": TASK.but(optimizer=partial(torch.optim.SGD, lr=0.1, momentum=0.9)),
+    # Any step that is a little above the last five is skipped: what comes before the stop decides
+    # on what comes after it.
+    "spikes": TASK.but(
+        gate=partial(Gate, on_spike="skip", factor=0.2, window=5), eval_every=0, log_every=1
+    ),
     "stateless": TASK.but(optimizer=partial(torch.optim.SGD, lr=0.1)),
 }
 CASES = [
     *((word, task) for word in (*ON_TWO, "single") for task in PRECISIONS),
     *((word, task) for word in ("ddp", "zero3") for task in ("workers", "stateless")),
+    *((word, "spikes") for word in ("ddp", "zero2", "pipeline")),
     *((word, "momentum") for word in ("fsdp", "zero1", "pipeline")),
     *(("ddp", task) for task in ("statistics", "stream", "stream, workers")),
 ]
@@ -116,14 +123,26 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[Any, tuple[Told, T
     return {**both(alone(), single, folder), **run(both, 2, two, folder)[0]}
 
 
+METRICS = ("train/loss", "train/grad_norm", "lr", "loss_scale", "samples", "skipped_steps")
+
+
+@pytest.mark.parametrize("word", ["ddp", "zero2", "pipeline"])
+def test_steps_were_skipped_on_both_sides_of_the_stop(
+    results: dict[Any, tuple[Told, Told]], word: str
+) -> None:
+    skipped = results[word, "spikes"][0].by_step("skipped_steps")
+    assert 0 < skipped[STOP] < skipped[STOP + 3] < STEPS - STOP
+
+
 @pytest.mark.parametrize(("word", "name"), CASES)
 def test_it_is_the_uninterrupted_run(
     results: dict[Any, tuple[Told, Told]], word: str, name: str
 ) -> None:
     straight, gone_on = results[word, name]
-    for metric in ("train/loss", "train/grad_norm", "lr", "loss_scale", "samples", "val/loss"):
+    for metric in (*METRICS, "val/loss"):
         assert gone_on.by_step(metric) == straight.by_step(metric), metric
-    assert list(straight.by_step("train/loss")) == [3, 6, 9, 12, 15, 16]
+    if name != "spikes":  # which records every step
+        assert list(straight.by_step("train/loss")) == [3, 6, 9, 12, 15, 16]
     equal_weights(gone_on.weights, straight.weights)
 
 

@@ -11,8 +11,11 @@ import pytest
 import torch
 
 from components.data.batch import Batch
+from components.errors import ConfigError
 from components.parallel.base import Step, Sums
-from train.loop import Diverged, Loop, Progress
+from components.parallel.gate import Gate, Verdict
+from train.divergence import Diverged
+from train.loop import Loop, Progress
 from train.meter import Meter, Scale
 
 
@@ -98,6 +101,111 @@ def test_a_run_that_never_changed_the_weights_has_failed(make: Make) -> None:
     loop.run()
     with pytest.raises(Diverged, match="none of the 4 steps changed the weights"):
         loop.check_trained()
+
+
+SPIKE = Verdict("spike", "the loss is 9")
+NONFINITE = Verdict("nonfinite", "the loss is nan")
+
+
+def found(loop: Loop, verdicts: dict[int, Verdict]) -> None:
+    """Have the gate say something of some steps, counted from 1."""
+    step = loop.parallel.step
+
+    def judged(micro_batches: list[Batch]) -> Step:
+        loop.gate.admits(torch.tensor(1.0), torch.tensor(1.0))
+        loop.gate.verdict = verdicts.get(loop.step + 1)
+        return step(micro_batches)
+
+    loop.parallel.step = judged  # type: ignore[method-assign]
+
+
+def test_a_spike_is_skipped_with_a_word_and_the_schedule_waits(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop, records = make([True, False, True, True], max_skips=3, gate=Gate(on_spike="skip"))
+    found(loop, {2: SPIKE})
+    loop.run()
+    training = _training(records)
+    assert [record["lr"] for record in training] == [0.5, 0.5, 0.25, 0.125]
+    assert [record["skipped_steps"] for record in training] == [0, 1, 1, 1]
+    assert [r.getMessage() for r in caplog.records] == ["step 2 is skipped: the loss is 9"]
+
+
+def test_a_spike_that_is_warned_of_is_applied(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    loop, records = make(gate=Gate(on_spike="warn"))
+    found(loop, {3: SPIKE})
+    loop.run()
+    assert [record["skipped_steps"] for record in _training(records)] == [0] * 4
+    assert [r.getMessage() for r in caplog.records] == ["step 3: the loss is 9"]
+
+
+@pytest.mark.parametrize(("gate", "verdict"), [(Gate(), NONFINITE), (Gate(on_spike="stop"), SPIKE)])
+def test_a_step_that_ends_the_run_is_recorded_and_named(
+    make: Make, gate: Gate, verdict: Verdict
+) -> None:
+    loop, records = make([True, False], gate=gate)
+    found(loop, {2: verdict})
+    with pytest.raises(Diverged, match=f"step 2 would have .* not applied: {verdict.cause}. Lower"):
+        loop.run()
+    assert [record["step"] for record in _training(records)] == [1, 2]
+    assert loop.meter.updates == 1
+
+
+def test_too_many_skipped_in_a_row_end_the_run(make: Make) -> None:
+    loop, _ = make([True, False, False], max_skips=2, gate=Gate(on_nonfinite="skip"))
+    found(loop, {2: NONFINITE, 3: NONFINITE})
+    with pytest.raises(Diverged, match="2 steps in a row were skipped, up to step 3; the last one"):
+        loop.run()
+
+
+def test_a_strategy_that_skips_by_itself_ends_a_run_that_is_not_scaled(make: Make) -> None:
+    loop, _ = make([False])
+    with pytest.raises(Diverged, match="step 1 would have ruined the weights"):
+        loop.run()
+
+
+def test_ruined_weights_are_not_saved(make: Make) -> None:
+    loop, _ = make()
+    loop.check_finite()  # before the first step
+    loop._norm = torch.tensor(math.nan)
+    with pytest.raises(Diverged, match="the gradient norm is nan at step 0, which is not saved"):
+        loop.check_finite()
+
+
+def test_a_strategy_that_does_not_ask_is_refused_where_something_is_to_be_kept_out(
+    make: Make,
+) -> None:
+    loop, _ = make(gate=Gate(on_spike="warn"))
+    loop.parallel.name = "mine"
+    with pytest.raises(ConfigError, match="parallel=mine applies its steps without asking"):
+        loop.run()
+
+
+def test_replicas_are_compared_as_often_as_asked(make: Make) -> None:
+    compared: list[int] = []
+    loop, _ = make(drift_every=2, steps=5, compare_replicas=lambda: compared.append(loop.step))
+    loop.run()
+    assert compared == [2, 4]
+
+
+def test_others_see_what_the_loop_is_at(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[tuple[str, int]] = []
+    loop, _ = make(steps=2, boundary=lambda: entered.append(("boundary", loop.step)))
+    monkeypatch.setattr(
+        loop.progress.place, "enter", lambda phase, step: entered.append((phase, step))
+    )
+    loop.run()
+    assert entered == [
+        ("data", 0),
+        ("forward-backward", 0),
+        ("agreement", 1),
+        ("boundary", 1),
+        ("data", 1),
+        ("forward-backward", 1),
+        ("evaluation", 2),
+        ("agreement", 2),
+        ("boundary", 2),
+    ]
 
 
 def test_a_validation_loss_that_is_not_finite_ends_the_run(make: Make) -> None:

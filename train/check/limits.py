@@ -52,3 +52,13 @@ QUICK = Limits(
     product_s=0.01,
     copy_bytes=4 * MIB,
 )
+BEFORE_RUN = Limits(
+    sizes=(KIB, 64 * KIB, MIB),
+    repeats=3,
+    repeat_s=0.01,
+    size_s=1.0,
+    link_bytes=MIB,
+    matrix=4096,
+    product_s=0.01,
+    copy_bytes=16 * MIB,
+)

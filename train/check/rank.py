@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,19 @@ def take_part(gang: Joined, config: DictConfig, interface: str | None) -> None:
     found = describe(ranks, gang.rank // gang.local_world_size)
     join(cluster, ranks, store)
     control = Control(ranks, cluster.timeout_s)
-    found |= _measure(control, ranks, limits, board)
+    found |= measure(control, ranks, limits, lambda stage: board.say(ranks.rank, stage))
     board.hand_in(gang.rank, found)
     leave()
 
 
-def _measure(control: Control, ranks: Ranks, limits: Limits, board: Board) -> dict[str, Any]:
-    def say(stage: str) -> None:
-        board.say(ranks.rank, stage)
+def measure(
+    control: Control, ranks: Ranks, limits: Limits, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """What this rank finds of itself and its links. Call on all ranks.
 
+    Args:
+        say: is told what comes next.
+    """
     say("clocks")
     offset_s, uncertainty_s = time_offset(control)
     say("matrix products")

@@ -50,6 +50,7 @@ def test_nccl_settings_and_interface_become_variables() -> None:
         ({"interface": "ib7"}, ["cluster.interface=ib7", "lo"]),
         ({"peak_flops": 0.0}, ["cluster.peak_flops=0.0", "above 0", "cluster.peak_flops=null"]),
         ({"timeout_s": -1.0}, ["cluster.timeout_s=-1.0"]),
+        ({"stall_s": 0.0}, ["cluster.stall_s=0.0", "null watches for no stall"]),
         ({"preempt_grace_s": 0.0}, ["cluster.preempt_grace_s=0.0", "above 0"]),
         ({"max_restarts": -1}, ["cluster.max_restarts=-1", "0 or more"]),
     ],

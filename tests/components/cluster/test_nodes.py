@@ -38,6 +38,15 @@ def test_an_end_that_brings_the_others_down_or_not(bad: bool) -> None:
     assert zero.others(5.0) == {1: {"kind": "preempted"}}
 
 
+def test_where_all_ranks_were() -> None:
+    here, there = stores()
+    zero, one = Nodes(here, "gang", 0, 2), Nodes(there, "gang", 1, 2)
+    assert zero.sights() == []
+    one.end({"kind": "stopped"}, True, [{"rank": 2}, {"rank": 3}])
+    zero.end({"kind": "collective"}, True, [{"rank": 0}])
+    assert zero.sights() == [{"rank": 0}, {"rank": 2}, {"rank": 3}]
+
+
 def test_gangs_of_one_store_do_not_mix() -> None:
     here, there = stores()
     Nodes(there, "first", 1, 2, 60.0).end({"kind": "error"}, bad=True)
