@@ -63,7 +63,7 @@ class Sign:
     attempt: int = 0
     word: Word = None
     bad: bool = False
-    sights: Sequence[dict[str, Any]] = ()
+    sights: Sequence[dict[str, Any]] = field(default_factory=list)
     left: str | None = None
 
 

@@ -40,7 +40,7 @@ def test_an_end_that_brings_the_others_down_or_not(bad: bool) -> None:
 
 def test_where_all_ranks_were() -> None:
     here, there = stores()
-    zero, one = Nodes(here, "gang", 0, 2), Nodes(there, "gang", 1, 2)
+    zero, one = Nodes(here, "gang", 0, 2, 60.0), Nodes(there, "gang", 1, 2, 60.0)
     assert zero.sights() == []
     one.end({"kind": "stopped"}, True, [{"rank": 2}, {"rank": 3}])
     zero.end({"kind": "collective"}, True, [{"rank": 0}])
