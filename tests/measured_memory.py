@@ -1,0 +1,247 @@
+"""What a rank's tensors really take while a strategy steps, by part, counted storage by storage."""
+
+from __future__ import annotations
+
+import collections
+import sys
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from components.cluster.ranks import Ranks
+from components.data.batch import Batch
+from components.model.gpt import GPT
+from components.optimizer import build_optimizer
+from components.parallel.activation_checkpointing import checkpoint_blocks
+from components.precision import Precision
+from tests.gang import STRATEGIES, alone, prepared, run
+from train.plan.holding import PARTS
+from train.plan.tracker import Tracker
+
+STEPS = 4
+"""The last one counts: libraries grow their buffers in the first."""
+
+OF_STRATEGIES = ("/deepspeed/", "/_fully_shard/", "/nn/parallel/", "/distributed/pipelining/")
+"""Whose code makes buffers of a strategy."""
+
+
+def nano(
+    layers: int = 4,
+    width: int = 96,
+    vocab: int = 256,
+    time: int = 128,
+    ffn: int = 256,
+    heads: int = 2,
+    **others: Any,
+) -> GPT:
+    """`model=gpt_nano`, or one like it."""
+    return GPT(
+        vocab_size=vocab,
+        seq_len=time,
+        layers=layers,
+        heads=heads,
+        width=width,
+        ffn_size=ffn,
+        **others,
+    )
+
+
+class PartTracker(Tracker):
+    """Knows of each storage which code has made it."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.origins: dict[int, str] = {}
+        self.parts: dict[int, str] = {}
+
+    def note(self, tensor: Tensor) -> int | None:
+        before = self._next
+        number = super().note(tensor)
+        if self._next > before:
+            self.origins[before] = _origin()
+        return number
+
+    def claim(self, part: str, tensors: list[Tensor]) -> None:
+        """These tensors belong to a part, whoever has made them."""
+        for tensor in tensors:
+            number = self.note(tensor)
+            if number is not None:
+                self.parts[number] = part
+
+    def part(self, number: int) -> str:
+        """What a storage is for."""
+        if number in self.parts:
+            return self.parts[number]
+        ours = any(where in self.origins[number] for where in OF_STRATEGIES)
+        return "strategy_buffers" if ours else "activations"
+
+
+def _origin() -> str:
+    """The innermost frame of a strategy's library or of this project."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        known = any(name in file for name in OF_STRATEGIES)
+        # DeepSpeed's linear layers stand in for torch's, and its backward calls torch's.
+        if file.endswith(("/zero/linear.py", "/utils/nvtx.py")) or frame.f_code.co_name == "backward":
+            known = False
+        if known or "/components/" in file or "/torch/optim" in file:
+            return f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
+        frame = frame.f_back
+    return ""
+
+
+def memory(
+    ranks: Ranks,
+    word: str,
+    precision: Precision,
+    rows: int,
+    accumulation: int,
+    checkpointing: Any,
+    sizes: dict[str, Any],
+) -> dict[str, Any]:
+    """This rank's largest parts, and what the largest sum of all is made of."""
+    torch.manual_seed(0)
+    model = nano(**sizes)
+    checkpoint_blocks(model, checkpointing)
+    vocab, length = model.head.projection.out_features, model.seq_len
+    tracker = PartTracker()
+    resize = torch.UntypedStorage.resize_
+
+    def noted_resize(storage: torch.UntypedStorage, size: int) -> Any:
+        result = resize(storage, size)
+        tracker.resized(storage)
+        return result
+
+    torch.UntypedStorage.resize_ = noted_resize  # type: ignore[method-assign]
+    phases: list[tuple[int, str]] = []
+    with tracker:
+        for tensor in (*model.parameters(), *model.buffers()):
+            tracker.note(tensor)
+        del tensor
+        factory = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, fused=True)
+        strategy = prepared(
+            STRATEGIES[word](), model, ranks, partial(build_optimizer, factory), precision, 1.0
+        )
+        _watch_gradients(strategy, model, tracker, accumulation)
+        del model
+        for _ in range(STEPS):
+            phases.append((len(tracker.events), "step"))
+            batches = [_batch(rows, length, vocab) for _ in range(accumulation)]
+            strategy.step(batches)
+            del batches
+        held = strategy.held()
+        for part in ("params", "buffers", "master", "optimizer"):
+            tracker.claim(part, getattr(held, part))
+        del held
+    torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
+    strategy.close()
+    return _replayed(tracker, phases[-1][0])
+
+
+def _batch(rows: int, length: int, vocab: int) -> Batch:
+    return Batch(torch.randint(vocab, (rows, length)), torch.randint(vocab, (rows, length)), rows)
+
+
+def _watch_gradients(
+    strategy: Any, model: nn.Module, tracker: PartTracker, accumulation: int
+) -> None:
+    """Gradients that the update reads are `grads`; whole ones before a reduction the strategy's."""
+    update = getattr(strategy, "update", None)
+    if strategy.name in ("fsdp", "hsdp"):
+        _watch_whole_gradients(tracker)
+    whole = "grads" if strategy.name in ("single", "dp", "pipeline") else "strategy_buffers"
+    for p in (strategy.stage if strategy.name == "pipeline" else model).parameters():
+        # DDP takes a gradient into its buckets at once where there is one micro-batch.
+        if p.requires_grad and not (strategy.name == "ddp" and accumulation == 1):
+            p.register_post_accumulate_grad_hook(
+                lambda p: None if p.grad is None else tracker.claim(whole, [p.grad])
+            )
+    if update is not None:
+        apply = update.apply
+
+        def noted_apply() -> Any:
+            tracker.claim("grads", [p.grad for p in update.params if p.grad is not None])
+            return apply()
+
+        update.apply = noted_apply
+    else:
+        step = strategy.engine.step
+
+        def noted_step() -> None:
+            tracker.claim("grads", _zero_gradients(strategy))
+            step()
+
+        strategy.engine.step = noted_step
+
+
+def _watch_whole_gradients(tracker: PartTracker) -> None:
+    """FSDP's gradients before their reduction belong to parameters that come and go."""
+    from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
+
+    reduce = FSDPParamGroup.post_backward
+
+    def noted_reduce(group: Any, *unused: Any) -> None:
+        whole = [getattr(p, "_unsharded_param", None) for p in group.fsdp_params]
+        found = [p.grad for p in whole if p is not None and p.grad is not None]
+        tracker.claim("strategy_buffers", found)
+        reduce(group, *unused)
+
+    FSDPParamGroup.post_backward = noted_reduce
+
+
+def _zero_gradients(strategy: Any) -> list[Tensor]:
+    from components.parallel.zero_masters import (
+        BF16_GRADIENTS,
+        REDUCED_GRADIENTS,
+        STAGE_3_GRADIENTS,
+    )
+
+    optimizer = strategy.engine.optimizer
+    spread = getattr(optimizer, STAGE_3_GRADIENTS, None)
+    if spread is not None:
+        return [spread]
+    found = list(getattr(optimizer, BF16_GRADIENTS, []))
+    for parts in getattr(optimizer, REDUCED_GRADIENTS, {}).values():
+        found += parts or []
+    return found
+
+
+def _replayed(tracker: PartTracker, begin: int) -> dict[str, Any]:
+    live: dict[int, int] = {}
+    now = dict.fromkeys(PARTS, 0)
+    most = dict.fromkeys(PARTS, 0)
+    peak, at_peak, snapshot, last = 0, dict(now), {}, -1
+    for index, (kind, number, size) in enumerate(tracker.events):
+        part = tracker.part(number)
+        if kind == "+":
+            live[number] = size
+            now[part] += size
+            last = number
+        else:
+            now[part] -= live.pop(number, 0)
+        if index < begin:
+            continue
+        most = {name: max(most[name], now[name]) for name in PARTS}
+        if sum(now.values()) > peak:
+            peak, at_peak, snapshot = sum(now.values()), dict(now), dict(live)
+            latest = tracker.origins[last]
+    origins: collections.Counter[str] = collections.Counter()
+    for number, size in snapshot.items():
+        origins[f"{tracker.part(number)} {tracker.origins[number]}"] += size
+    return {
+        "most": most,
+        "peak": peak,
+        "at_peak": at_peak,
+        "moment": latest,
+        "origins": origins.most_common(40),
+    }
+
+
+def measured(world_size: int, *case: Any) -> dict[str, Any]:
+    """`memory` on `world_size` ranks: rank 0's."""
+    if world_size == 1:
+        return memory(alone(), *case)
+    return run(memory, world_size, *case)[0]
