@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,15 +15,22 @@ from torch import Tensor, nn
 from components.cluster.ranks import Ranks
 from components.data.batch import Batch
 from components.model.gpt import GPT
+from components.objective import CrossEntropy
 from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.precision import Precision
 from tests.gang import STRATEGIES, alone, prepared, run
-from train.plan.holding import PARTS
+from train.plan.facts import facts_of
+from train.plan.holding import PARTS, Holding, Share
+from train.plan.optimizer_cost import cost_of
+from train.plan.strategies import kind_of
+from train.plan.trace import Sample, Way, trace
 from train.plan.tracker import Tracker
 
 STEPS = 4
 """The last one counts: libraries grow their buffers in the first."""
+
+ADAMW = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, fused=True)
 
 OF_STRATEGIES = ("/deepspeed/", "/_fully_shard/", "/nn/parallel/", "/distributed/pipelining/")
 """Whose code makes buffers of a strategy."""
@@ -55,6 +64,7 @@ class PartTracker(Tracker):
         super().__init__([])
         self.origins: dict[int, str] = {}
         self.parts: dict[int, str] = {}
+        self.undo: list[Callable[[], None]] = []
 
     def note(self, tensor: Tensor) -> int | None:
         before = self._next
@@ -93,16 +103,22 @@ def _origin() -> str:
     return ""
 
 
-def memory(
-    ranks: Ranks,
-    word: str,
-    precision: Precision,
-    rows: int,
-    accumulation: int,
-    checkpointing: Any,
-    sizes: dict[str, Any],
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Case:
+    """A run: `rows` and `accumulation` are of a step on a rank, `sizes` go to `nano`."""
+
+    word: str
+    precision: Precision
+    rows: int
+    accumulation: int
+    checkpointing: Any
+    sizes: dict[str, Any]
+
+
+def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
     """This rank's largest parts, and what the largest sum of all is made of."""
+    word, precision, rows = case.word, case.precision, case.rows
+    accumulation, checkpointing, sizes = case.accumulation, case.checkpointing, case.sizes
     torch.manual_seed(0)
     model = nano(**sizes)
     checkpoint_blocks(model, checkpointing)
@@ -121,10 +137,8 @@ def memory(
         for tensor in (*model.parameters(), *model.buffers()):
             tracker.note(tensor)
         del tensor
-        factory = partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1, fused=True)
-        strategy = prepared(
-            STRATEGIES[word](), model, ranks, partial(build_optimizer, factory), precision, 1.0
-        )
+        make = partial(build_optimizer, ADAMW)
+        strategy = prepared(STRATEGIES[word](), model, ranks, make, precision, 1.0)
         _watch_gradients(strategy, model, tracker, accumulation)
         del model
         for _ in range(STEPS):
@@ -137,6 +151,8 @@ def memory(
             tracker.claim(part, getattr(held, part))
         del held
     torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
+    for undo in tracker.undo:
+        undo()
     strategy.close()
     return _replayed(tracker, phases[-1][0])
 
@@ -190,6 +206,7 @@ def _watch_whole_gradients(tracker: PartTracker) -> None:
         reduce(group, *unused)
 
     FSDPParamGroup.post_backward = noted_reduce
+    tracker.undo.append(lambda: setattr(FSDPParamGroup, "post_backward", reduce))
 
 
 def _zero_gradients(strategy: Any) -> list[Tensor]:
@@ -240,8 +257,43 @@ def _replayed(tracker: PartTracker, begin: int) -> dict[str, Any]:
     }
 
 
-def measured(world_size: int, *case: Any) -> dict[str, Any]:
+def planned(case: Case, world_size: int) -> Holding:
+    """What the plan says of the same."""
+    with torch.device("meta"):
+        model = nano(**case.sizes)
+    checkpoint_blocks(model, case.checkpointing)
+    ids = torch.empty(model.seq_len, dtype=torch.int64, device="meta")
+    strategy = STRATEGIES[case.word]()
+    kind = kind_of(strategy)
+    way = Way(case.precision, kind.half, False)
+    events = trace(model, CrossEntropy(), Sample(ids, ids), case.rows, way)
+    share = Share(
+        facts_of(model),
+        case.precision,
+        world_size,
+        cost_of(ADAMW),
+        2 * ids.nbytes,
+        case.rows,
+        case.accumulation,
+    )
+    holding = kind.holding(strategy, share, model)
+    holding.run(events)
+    return holding
+
+
+def compared(case: Case, world_size: int, real: dict[str, Any]) -> dict[str, float]:
+    """The plan's relative error by part, and of the `total`; parts that are not there left out."""
+    plan = planned(case, world_size)
+    errors = {
+        part: plan.most[part] / real["most"][part] - 1 if real["most"][part] else float("inf")
+        for part in PARTS
+        if plan.most[part] or real["most"][part]
+    }
+    return {**errors, "total": plan.peak.total / real["peak"] - 1}
+
+
+def measured(case: Case, world_size: int) -> dict[str, Any]:
     """`memory` on `world_size` ranks: rank 0's."""
     if world_size == 1:
-        return memory(alone(), *case)
-    return run(memory, world_size, *case)[0]
+        return memory(alone(), case)
+    return run(memory, world_size, case)[0]

@@ -88,5 +88,5 @@ def facts_of(model: nn.Module) -> Facts:
 
 
 def bare(count: int) -> Facts:
-    """A number of parameters without a model: one row of them, held by nothing."""
-    return Facts((Weight("parameters", "", (count,), True, torch.float32.itemsize),), {}, 0, ())
+    """A number of parameters without a model: a column of them, held by nothing."""
+    return Facts((Weight("parameters", "", (count, 1), True, torch.float32.itemsize),), {}, 0, ())

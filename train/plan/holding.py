@@ -116,6 +116,16 @@ class Holding:
         self._phase, self._module = "update", ""
         self.on_update()
 
+    def run_bare(self) -> None:
+        """What stands between the last backward and the update, of a number of parameters alone."""
+        self.start()
+        self._phase = "between backward and update"
+        self.stand()
+
+    def stand(self) -> None:
+        """What a step's backward leaves, besides what is there at all times."""
+        raise NotImplementedError
+
     def micro_batch(self, events: Sequence[Event]) -> None:
         """Replay one forward and backward."""
         self._phase = "forward"

@@ -248,17 +248,11 @@ def _sizes(
 
 def _held(kind: Kind, parallel: Parallel, share: Share, subject: Subject) -> Holding:
     holding = kind.holding(parallel, share, subject.model)
-    events = bare_events(subject.facts) if subject.timeline is None else (
-        subject.timeline.at(share.rows)
-    )
-    holding.run(events)
+    if subject.timeline is None:
+        holding.run_bare()
+    else:
+        holding.run(subject.timeline.at(share.rows))
     return holding
-
-
-def bare_events(facts: Facts) -> list[Event]:
-    """A step of a bare number of parameters: gradients, all there at once."""
-    weight = facts.weights[0]
-    return [("make", weight.name, weight.size, 0.0), ("grad", weight.name, weight.size, 0.0)]
 
 
 def logits_bytes(events: Sequence[Event]) -> int:

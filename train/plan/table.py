@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from train.check.table import duration, number
+from train.check.table import duration
 from train.plan.cells import PlannedCell
 from train.plan.plan import Plan
 
@@ -31,26 +31,28 @@ def print_plan(plan: Plan, file: TextIO) -> None:
     """One cell: what each part takes, what is left, what is sent, how long a step takes."""
     console = _console(file)
     for line in _heading(plan):
-        console.print(line)
+        _line(console, line)
     console.print()
-    table = _table("GB on a rank", "largest", "at the peak", "as papers count")
+    unit, name = unit_of(plan.per_rank["total_peak"])
+    table = _table(f"{name} on a rank", "largest", "at the peak", "as papers count")
     for part, word in WORDS.items():
         if plan.per_rank[part] or plan.paper.get(part):
             paper = plan.paper.get(part)
             table.add_row(
                 word,
-                gigabytes(plan.per_rank[part]),
-                gigabytes(plan.at_peak.get(part, 0)),
-                "" if paper is None else gigabytes(paper),
+                in_unit(plan.per_rank[part], unit),
+                in_unit(plan.at_peak.get(part, 0), unit),
+                "" if paper is None else in_unit(paper, unit),
             )
         if part == "activations" and plan.per_rank["logits"]:
-            table.add_row("  of which logits and loss", gigabytes(plan.per_rank["logits"]), "", "")
+            logits = in_unit(plan.per_rank["logits"], unit)
+            table.add_row("  of which logits and loss", logits, "", "")
     total, paper = plan.per_rank["total_peak"], plan.paper["total"]
-    table.add_row("total", "", gigabytes(total), gigabytes(paper))
+    table.add_row("total", "", in_unit(total, unit), in_unit(paper, unit))
     console.print(table)
     console.print()
     for line in _ends(plan):
-        console.print(line)
+        _line(console, line)
 
 
 def _heading(plan: Plan) -> list[str]:
@@ -82,15 +84,15 @@ def _ends(plan: Plan) -> list[str]:
     if plan.moment:
         lines.append(f"peak        {plan.moment}")
     if plan.headroom is not None and plan.device_bytes is not None:
-        size = gigabytes(abs(plan.headroom))
-        said = f"{size} GB left of" if plan.headroom >= 0 else f"does not fit: {size} GB more than"
-        lines.append(f"device      {said} {gigabytes(plan.device_bytes)} GB")
+        size, all_of_it = said(abs(plan.headroom)), said(plan.device_bytes)
+        left = f"{size} left of" if plan.headroom >= 0 else f"does not fit: {size} more than"
+        lines.append(f"device      {left} {all_of_it}")
     if plan.largest_micro_batch is not None:
         lines.append(f"micro-batch {plan.largest_micro_batch} at the most")
     for message in plan.traffic:
         lines.append(
-            f"traffic     {message['collective']} of {gigabytes(message['bytes'])} GB a step over "
-            f"{message['ranks']:,} ranks, {gigabytes(message['sent_bytes'])} GB sent by each"
+            f"traffic     {message['collective']} of {said(message['bytes'])} a step over "
+            f"{message['ranks']:,} ranks, {said(message['sent_bytes'])} sent by each"
         )
     if plan.step_time_s is not None:
         lines.append(f"step        {duration(plan.step_time_s)} at the least, MFU {plan.mfu:.2f}")
@@ -103,37 +105,38 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
     planned = [(cell, cell.plan) for cell in cells if cell.plan is not None]
     if planned:
         first = planned[0][1]
-        console.print(f"{first.parameters:,} parameters, {first.cell['device']}")
+        _line(console, f"{first.parameters:,} parameters, {first.cell['device']}")
         console.print()
-        table = _table("", "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
+        unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for _, plan in planned))
+        table = _table(f"{unit_name} on a rank", "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
         for cell, plan in planned:
-            left = "" if plan.headroom is None else gigabytes(plan.headroom)
+            left = "" if plan.headroom is None else in_unit(plan.headroom, unit)
             step = "" if plan.step_time_s is None else duration(plan.step_time_s)
             largest = plan.largest_micro_batch
             table.add_row(
                 f"{'* ' if cell.best else '  '}{plan.cell['parallel']} {plan.cell['precision']}",
                 f"{plan.cell['world_size']:,}",
-                *(gigabytes(plan.per_rank[part]) for part in _SHORT),
-                gigabytes(plan.per_rank["total_peak"]),
+                *(in_unit(plan.per_rank[part], unit) for part in _SHORT),
+                in_unit(plan.per_rank["total_peak"], unit),
                 left,
                 "" if largest is None else str(largest),
                 step,
             )
         console.print(table)
         console.print()
-        console.print("GB on the rank that needs the most; largest: micro-batch that fits")
+        _line(console, "of the rank that needs the most; largest: micro-batch that fits")
         notes = dict.fromkeys(note for _, plan in planned for note in plan.notes)
         for note in notes:
-            console.print(f"note        {note}")
+            _line(console, f"note        {note}")
     for cell in cells:
         if cell.best and cell.plan is not None:
             best = cell.plan.cell
             name = f"parallel={best['parallel']} precision={best['precision']}"
-            console.print(f"take        {name}: {cell.reason}")
+            _line(console, f"take        {name}: {cell.reason}")
     if planned and not any(cell.best for cell in cells):
-        console.print("take        none fits: more ranks, checkpointing, or a smaller model")
+        _line(console, "take        none fits: more ranks, checkpointing, or a smaller model")
     for refusal, who in _refusals(cells).items():
-        console.print(f"refused     {'; '.join(who)}: {refusal}")
+        _line(console, f"refused     {'; '.join(who)}: {refusal}")
 
 
 _SHORT = {
@@ -155,9 +158,27 @@ def _refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
     return out
 
 
-def gigabytes(size: float) -> str:
-    """1e9 bytes, three digits where they count."""
-    return "0" if not size else f"{'-' if size < 0 else ''}{number(abs(size) / 1e9)}"
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def unit_of(size: float) -> tuple[float, str]:
+    """The unit in which a table up to so many bytes is read best."""
+    return next((unit for unit in UNITS if size >= unit[0]), UNITS[-1])
+
+
+def said(size: float) -> str:
+    """Bytes with three digits and a unit."""
+    unit, name = unit_of(abs(size))
+    return f"{in_unit(size, unit)} {name}"
+
+
+def in_unit(size: float, unit: float) -> str:
+    """With three digits where they count."""
+    return f"{size / unit:.0f}" if abs(size) >= 100 * unit or not size else f"{size / unit:.3g}"
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, soft_wrap=True)
 
 
 def _console(file: TextIO) -> Console:

@@ -102,6 +102,9 @@ class Sharded(Holding):
     def _all(self) -> tuple[Weight, ...]:
         return self.share.facts.weights
 
+    def stand(self) -> None:
+        self.add("grads", FP32 * self.updated())
+
     def updated(self) -> int:
         return sum(group.trained for group in self.groups)
 
@@ -201,6 +204,8 @@ class Sharded(Holding):
         self.add("strategy_buffers", -self.reducing)
         self.add("strategy_buffers", whole)
         self.reducing = whole
+        if not self.share.gpu:
+            self.spike("strategy_buffers", whole)  # gloo's own copy
         self.add("strategy_buffers", -group.pending)
         group.pending = 0
         self.add("grads", group.trained * FP32)

@@ -24,6 +24,9 @@ class Replicated(Holding):
         if self.first:  # the others are added to what is there
             self.add("grads", size)
 
+    def stand(self) -> None:
+        self.add("grads", FP32 * self.share.facts.trainable)
+
     def updated(self) -> int:
         return self.share.facts.trainable
 
@@ -42,6 +45,9 @@ class Bucketed(Replicated):
     def start(self) -> None:
         super().start()
         self.add("grads", FP32 * self.share.facts.trainable)
+
+    def stand(self) -> None:
+        """Gradients lie in the buckets, which are there."""
 
     def on_grad(self, weight: str, size: int) -> None:
         if self.later:

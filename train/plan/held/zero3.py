@@ -53,6 +53,9 @@ class Stage3(Holding):
         self.add("grads", FP32 * trained)
         self.add("strategy_buffers", FP32 * self.section["reduce_bucket_size"])
 
+    def stand(self) -> None:
+        """Gradients and their bucket are there at all times."""
+
     def updated(self) -> int:
         return sum(self.part[name] for name in self.trainable)
 
@@ -179,6 +182,3 @@ class Stage3(Holding):
         for name in [n for n in self.here if n not in self.persistent]:
             self.here.discard(name)
             self.add("strategy_buffers", -self.numel[name] * self.share.compute_bytes)
-
-    def on_update(self) -> None:
-        super().on_update()

@@ -82,6 +82,14 @@ class Flat(Holding):
         parts = [(row.part, 1) for row in self.rows]
         self.add("optimizer", self.share.optimizer.state_bytes(parts))
 
+    def stand(self) -> None:
+        self.add("grads", FP32 * self.part)
+        self.add("strategy_buffers", self.bucket_bytes())
+
+    def bucket_bytes(self) -> int:
+        """Of the bucket, in the type in which it is filled."""
+        return self.bucket * self.share.compute_bytes
+
     def updated(self) -> int:
         return self.part
 
@@ -98,6 +106,10 @@ class Bf16Stage1(Flat):
     def start(self) -> None:
         super().start()
         self.add("grads", FP32 * sum(row.whole for row in self.rows))
+
+    def stand(self) -> None:
+        trained = sum(w.numel for row in self.rows for w in row.weights)
+        self.add("strategy_buffers", trained * self.share.compute_bytes)
 
     def on_grad(self, weight: str, size: int) -> None:
         if self.first:
@@ -121,6 +133,15 @@ class Stage1(Flat):
     def __init__(self, share: Share, bucket: int) -> None:
         super().__init__(share, bucket)
         self.whole = 0
+
+    def stand(self) -> None:
+        super().stand()
+        # Those of other ranks' parts go when the update begins.
+        trained = sum(w.numel for row in self.rows for w in row.weights)
+        self.add("strategy_buffers", FP32 * (trained - self.part))
+
+    def bucket_bytes(self) -> int:
+        return FP32 * self.bucket
 
     def on_begin(self) -> None:
         if self.first:
@@ -179,7 +200,7 @@ class Stage2(Flat):
     def on_grad(self, weight: str, size: int) -> None:
         if not self.opened:  # "setup_buckets"
             self.opened = True
-            self.add("strategy_buffers", self.bucket * self.share.compute_bytes)
+            self.add("strategy_buffers", self.bucket_bytes())
         count = self.sizes[weight]
         if self.filled + count > self.bucket:
             self.flush()
@@ -209,7 +230,7 @@ class Stage2(Flat):
 
     def on_end(self) -> None:
         self.flush()
-        self.add("strategy_buffers", -self.bucket * self.share.compute_bytes)
+        self.add("strategy_buffers", -self.bucket_bytes())
         if not self.first and not self.share.precision.mixed:
             self.add("strategy_buffers", -self.kept)
 
