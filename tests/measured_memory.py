@@ -95,7 +95,10 @@ def _origin() -> str:
         file = frame.f_code.co_filename
         known = any(name in file for name in OF_STRATEGIES)
         # DeepSpeed's linear layers stand in for torch's, and its backward calls torch's.
-        if file.endswith(("/zero/linear.py", "/utils/nvtx.py")) or frame.f_code.co_name == "backward":
+        if (
+            file.endswith(("/zero/linear.py", "/utils/nvtx.py"))
+            or frame.f_code.co_name == "backward"
+        ):
             known = False
         if known or "/components/" in file or "/torch/optim" in file:
             return f"{file}:{frame.f_lineno} {frame.f_code.co_name}"

@@ -44,9 +44,7 @@ def plan_cells(words: Words) -> list[PlannedCell]:
         try:
             parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
             place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
-            cells.append(
-                PlannedCell(tuple(job.overrides), plan(job.config, place, activations))
-            )
+            cells.append(PlannedCell(tuple(job.overrides), plan(job.config, place, activations)))
         except ConfigError as refusal:
             cells.append(PlannedCell(tuple(job.overrides), None, str(refusal)))
     return marked(cells)

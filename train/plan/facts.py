@@ -72,9 +72,7 @@ def facts_of(model: nn.Module) -> Facts:
     """The facts of a model, on whatever device."""
     names = {p: name for name, p in model.named_parameters()}
     weights = tuple(
-        Weight(
-            name, name.rpartition(".")[0], tuple(p.shape), p.requires_grad, p.dtype.itemsize
-        )
+        Weight(name, name.rpartition(".")[0], tuple(p.shape), p.requires_grad, p.dtype.itemsize)
         for name, p in model.named_parameters()
     )
     uses = {

@@ -74,7 +74,9 @@ class Plan:
     @property
     def headroom(self) -> int | None:
         """Bytes of the device that are left at the peak; negative when it does not fit."""
-        return None if self.device_bytes is None else self.device_bytes - self.per_rank["total_peak"]
+        return (
+            None if self.device_bytes is None else self.device_bytes - self.per_rank["total_peak"]
+        )
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""

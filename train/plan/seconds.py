@@ -16,8 +16,10 @@ from train.plan.trace import Event
 def rate(device: Device, dtype: str, precision: Precision) -> float | None:
     """FLOP/s of matrix products of a type; None where the device has no such units."""
     if dtype == "float32":
-        return device.flops.get("tf32", device.flops["float32"]) if precision.tf32 else (
-            device.flops["float32"]
+        return (
+            device.flops.get("tf32", device.flops["float32"])
+            if precision.tf32
+            else (device.flops["float32"])
         )
     if precision.mixed and dtype in ("bfloat16", "float16"):
         # Both half types are traced as one.
@@ -25,9 +27,7 @@ def rate(device: Device, dtype: str, precision: Precision) -> float | None:
     return device.flops["float32"]
 
 
-def compute_seconds(
-    events: Sequence[Event], device: Device, precision: Precision
-) -> float | None:
+def compute_seconds(events: Sequence[Event], device: Device, precision: Precision) -> float | None:
     """Seconds of one micro-batch's forward and backward; None where a type cannot be computed."""
     total = 0.0
     rates: dict[str, float | None] = {}

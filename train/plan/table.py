@@ -108,7 +108,9 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
         _line(console, f"{first.parameters:,} parameters, {first.cell['device']}")
         console.print()
         unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for _, plan in planned))
-        table = _table(f"{unit_name} on a rank", "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
+        table = _table(
+            f"{unit_name} on a rank", "ranks", *_SHORT.values(), "peak", "left", "largest", "step"
+        )
         for cell, plan in planned:
             left = "" if plan.headroom is None else in_unit(plan.headroom, unit)
             step = "" if plan.step_time_s is None else duration(plan.step_time_s)

@@ -82,7 +82,12 @@ def trace(
         tracker.mark("loss", "")
         # Not loss.backward(): it would go out of PretendGpu, and blocks re-compute within it.
         _engine_run_backward(
-            (loss,), (torch.ones_like(loss),), False, False, (), allow_unreachable=True,
+            (loss,),
+            (torch.ones_like(loss),),
+            False,
+            False,
+            (),
+            allow_unreachable=True,
             accumulate_grad=True,
         )
         del loss

@@ -128,8 +128,8 @@ def _device(line: CommandLine, name: str) -> Device:
         known = composer.options("device")
         raise ConfigError(
             f"cluster.device={name}: no such device. {hint(name, known)} ".rstrip()
-            + f" Known are auto, cpu and cuda, for this machine, and {', '.join(known)}; another is "
-            "a file in conf/device, or in device/ of a --config-dir."
+            + f" Known are auto, cpu and cuda, for this machine, and {', '.join(known)}; another "
+            "is a file in conf/device, or in device/ of a --config-dir."
         )
     config = composer.compose([f"+device={name}"])
     node: DictConfig = OmegaConf.create(OmegaConf.to_container(config.device, resolve=True))

@@ -63,9 +63,7 @@ def test_table_1_of_the_zero_paper(ranks: int, ours: tuple[float, ...]) -> None:
         ("zero3", "bf16", 18 / 64 * 7.5),
     ],
 )
-def test_what_this_project_holds_of_the_same(
-    parallel: str, precision: str, sum_gb: float
-) -> None:
+def test_what_this_project_holds_of_the_same(parallel: str, precision: str, sum_gb: float) -> None:
     plan = bare("7.5e9", parallel, precision, 64)
     assert sum(states(plan).values()) / GB == pytest.approx(sum_gb, rel=1e-6)
 

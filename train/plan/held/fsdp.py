@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from components.parallel.fsdp import FSDP
 from train.plan.facts import Weight
-from train.plan.holding import Holding, Share
 from train.plan.held.replicated import FP32
+from train.plan.holding import Holding, Share
 
 ROOT = ""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from components.parallel.pipeline_stage import cut, stage_of
 from train.plan.held.replicated import Replicated
-from train.plan.holding import PARTS, Holding, Peak, Share
+from train.plan.holding import Holding, Peak, Share
 from train.plan.trace import Event
 
 
@@ -69,9 +69,7 @@ class OneStage(Replicated):
     def start(self) -> None:
         self.add("params", sum(w.size for w in self.weights))
         blocks = cut(len(self.share.facts.blocks), self.share.world_size)[self.number]
-        self.add(
-            "buffers", self.share.facts.buffers * len(blocks) / len(self.share.facts.blocks)
-        )
+        self.add("buffers", self.share.facts.buffers * len(blocks) / len(self.share.facts.blocks))
         trained = [(w.numel, len(w.shape)) for w in self.weights if w.trainable]
         self.add("optimizer", self.share.optimizer.state_bytes(trained))
 

@@ -63,7 +63,9 @@ class Stage3(Holding):
 
     def run(self, events: Sequence[Event]) -> None:
         uses = self.share.facts.uses
-        turns = [(m, uses[m]) for kind, m, _, _ in events if kind in ("enter", "back") and m in uses]
+        turns = [
+            (m, uses[m]) for kind, m, _, _ in events if kind in ("enter", "back") and m in uses
+        ]
         self.turns: list[Use] = turns
         super().run(events)
 
@@ -113,7 +115,7 @@ class Stage3(Holding):
             self.here.add(n)
 
     def fetch(self, module: str) -> None:
-        """"fetch_sub_module"."""
+        """ "fetch_sub_module"."""
         names = self.share.facts.uses[module]
         missing = [n for n in names if n not in self.here and n not in self.flying]
         if missing:
@@ -143,7 +145,7 @@ class Stage3(Holding):
         self.step += 1
 
     def release(self, module: str) -> None:
-        """"release_sub_module", but for those that are used again soon."""
+        """ "release_sub_module", but for those that are used again soon."""
         names = self.share.facts.uses[module]
         keep = {n for n in names if n in self.persistent or self.fetched_for[n] > self.step}
         passed = 0
@@ -171,7 +173,7 @@ class Stage3(Holding):
         self.filled += count
 
     def flush(self) -> None:
-        """"__avg_scatter_grads": the parts are put in order in one more copy."""
+        """ "__avg_scatter_grads": the parts are put in order in one more copy."""
         self.spike("strategy_buffers", FP32 * self.filled)
         self.add("strategy_buffers", -self.reducing)
         self.filled = self.reducing = 0

@@ -189,7 +189,7 @@ class Stage2(Flat):
         self.own = own
         self.pending_own = False
         half = self.share.precision.mixed
-        # In a half type the part is fp32 and of its own; in fp32 weights that reach into it are whole.
+        # In a half type the part is of its own; in fp32 weights that reach into it are whole.
         elements = self.part if half else sum(self.sizes[name] for name in own)
         self.kept = FP32 * elements
 
@@ -211,7 +211,7 @@ class Stage2(Flat):
         self.pending_own |= weight in self.own
 
     def flush(self) -> None:
-        """"reduce_ipg_grads": a copy of the bucket is reduced; in fp32, whatever its type."""
+        """ "reduce_ipg_grads": a copy of the bucket is reduced; in fp32, whatever its type."""
         if not self.filled:
             return
         size = self.filled * self.share.compute_bytes
