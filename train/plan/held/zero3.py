@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from train.plan.held.replicated import FP32
@@ -17,6 +18,19 @@ from train.plan.trace import Event
 
 Use = tuple[str, tuple[str, ...]]
 """A module whose turn it is, and its own weights."""
+
+
+@dataclass
+class Flight:
+    """Weights that one collective gathers.
+
+    Attributes:
+        size: bytes of its output, which is copied out; 0 for a single one, which stays in it.
+    """
+
+    size: int
+    names: list[str]
+    copied: bool = False
 
 
 class Stage3(Holding):
@@ -36,8 +50,7 @@ class Stage3(Holding):
         threshold = section["stage3_param_persistence_threshold"]
         self.persistent = {name for name, n in self.numel.items() if n <= threshold}
         self.here: set[str] = set()
-        self.flying: dict[str, int] = {}  # gathered ahead, by the collective that it came with
-        self.flights: dict[int, list[str]] = {}
+        self.flying: dict[str, Flight] = {}  # not waited for yet, by what it comes with
         self.filled = self.reducing = 0
 
     def start(self) -> None:
@@ -98,21 +111,19 @@ class Stage3(Holding):
         size = sum(self.part[n] for n in names) * world * self.share.compute_bytes
         self.add("strategy_buffers", size)
         self.available += sum(self.numel[n] for n in names)
-        number = max(self.flights, default=0) + 1
-        self.flights[number] = names
-        self.flying |= dict.fromkeys(names, number)
+        flight = Flight(size if len(names) > 1 else 0, names)
+        self.flying |= dict.fromkeys(names, flight)
 
     def wait(self, name: str) -> None:
-        names = self.flights.pop(self.flying[name])
-        world = self.share.world_size
-        if len(names) > 1:  # a single one stays where it has arrived
-            for n in names:
-                self.add("strategy_buffers", self.numel[n] * self.share.compute_bytes)
-            arrived = sum(self.part[n] for n in names) * world
-            self.add("strategy_buffers", -arrived * self.share.compute_bytes)
-        for n in names:
-            del self.flying[n]
-            self.here.add(n)
+        """Copied out as soon as one is needed; what has arrived stays until each has been."""
+        flight = self.flying.pop(name)
+        if not flight.copied and flight.size:
+            copied = sum(self.numel[n] for n in flight.names) * self.share.compute_bytes
+            self.add("strategy_buffers", copied)
+        flight.copied = True
+        self.here |= set(flight.names)
+        if flight.size and not any(other is flight for other in self.flying.values()):
+            self.add("strategy_buffers", -flight.size)
 
     def fetch(self, module: str) -> None:
         """ "fetch_sub_module"."""
