@@ -24,7 +24,7 @@ from train.plan.facts import facts_of
 from train.plan.holding import PARTS, Holding, Share
 from train.plan.optimizer_cost import cost_of
 from train.plan.strategies import kind_of
-from train.plan.trace import Sample, Way, trace
+from train.plan.trace import Sample, trace
 from train.plan.tracker import Tracker
 
 STEPS = 4
@@ -268,7 +268,7 @@ def planned(case: Case, world_size: int) -> Holding:
     ids = torch.empty(model.seq_len, dtype=torch.int64, device="meta")
     strategy = STRATEGIES[case.word]()
     kind = kind_of(strategy)
-    way = Way(case.precision, kind.half, False)
+    way = kind.way(strategy, case.precision, gpu=False)
     events = trace(model, CrossEntropy(), Sample(ids, ids), case.rows, way)
     share = Share(
         facts_of(model),

@@ -114,7 +114,7 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     kind = kind_of(parallel)
     gpu = place.device_kind == "cuda"
-    subject = _subject(config, precision, kind, gpu, activations)
+    subject = _subject(config, precision, kind.way(parallel, precision, gpu), activations)
     step, notes = None, subject.notes
     if subject.model is not None:
         step, said = _sizes(config, parallel, precision, place, subject.model)
@@ -185,7 +185,7 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
 
 
 def _subject(
-    config: DictConfig, precision: Precision, kind: Kind, gpu: bool, activations: Activations
+    config: DictConfig, precision: Precision, way: Way, activations: Activations
 ) -> Subject:
     from components.model.parameters import check_count
 
@@ -198,9 +198,7 @@ def _subject(
     model = on_meta(config)
     refuse_half_parameters(model, precision)
     sample = sample_of(config)
-    timeline = activations.timeline(
-        config, model, build_objective(config, model), sample, Way(precision, kind.half, gpu)
-    )
+    timeline = activations.timeline(config, model, build_objective(config, model), sample, way)
     notes: tuple[str, ...] = ()
     length = getattr(model, "seq_len", None)
     if length is not None and sample.inputs.dim() == 1 and len(sample.inputs) != length:

@@ -16,6 +16,7 @@ from components.parallel.fsdp import FSDP
 from components.parallel.pipeline import Pipeline
 from components.parallel.single import Single
 from components.parallel.zero import Zero
+from components.precision import Precision
 from train.plan import traffic
 from train.plan.facts import Facts
 from train.plan.held.fsdp import Sharded
@@ -24,6 +25,7 @@ from train.plan.held.replicated import Bucketed, CopiedIntoBuckets, Replicated
 from train.plan.held.zero import zero_holding
 from train.plan.holding import Holding, Share
 from train.plan.paper import Spread
+from train.plan.trace import Way
 from train.plan.traffic import Message
 
 
@@ -33,6 +35,7 @@ class Kind:
 
     Attributes:
         half: whether it computes with half copies of masters.
+        own_linear: whether it puts linear layers of its own in the place of torch's.
         holding: one rank's memory, from the strategy, its share and the model (None for a
             bare number of parameters).
         traffic: the messages of a step.
@@ -43,6 +46,11 @@ class Kind:
     holding: Callable[[Any, Share, nn.Module | None], Holding]
     traffic: Callable[[Any, Share, int], list[Message]]
     spread: Callable[[Any, int], Spread]
+    own_linear: Callable[[Any], bool] = lambda strategy: False
+
+    def way(self, strategy: Parallel, precision: Precision, gpu: bool) -> Way:
+        """How a step is computed under it."""
+        return Way(precision, self.half, gpu, self.own_linear(strategy))
 
 
 def _ddp(ddp: DDP, share: Share, model: nn.Module | None) -> Holding:
@@ -100,6 +108,7 @@ KINDS: dict[type[Parallel], Kind] = {
         _zero,
         traffic.of_zero,
         lambda zero, world: Spread.stage(zero.options.stage, world),
+        lambda zero: zero.options.stage == 3,
     ),
     Pipeline: Kind(False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world)),
 }

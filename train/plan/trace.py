@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import _engine_run_backward
 
-from components.model.stack import blocks_of
 from components.objective import Objective
 from components.parallel.base import loss_or_zero
 from components.precision import Precision
 from train.plan.costs import Costs
 from train.plan.fake import make_fake
+from train.plan.linear import LinearOfStage3
 from train.plan.pretend import PretendGpu
 from train.plan.tracker import Tracker
 
@@ -51,11 +51,13 @@ class Way:
         precision: of the products.
         half: parameters are half copies of masters elsewhere (FSDP, ZeRO).
         gpu: as on a GPU.
+        own_linear: linear layers keep their inputs as DeepSpeed's do at stage 3.
     """
 
     precision: Precision
     half: bool
     gpu: bool
+    own_linear: bool = False
 
 
 def trace(
@@ -76,6 +78,8 @@ def trace(
         tracker = _Recorder([*copied.parameters(), *copied.buffers(), inputs, targets])
         during.enter_context(tracker)
         during.enter_context(_hooked(copied, tracker))
+        if way.own_linear:
+            during.enter_context(LinearOfStage3())
         if way.gpu:
             during.enter_context(PretendGpu())
         loss = _loss(copied, objective, inputs, targets, way.precision, tracker)
@@ -153,15 +157,13 @@ class _Recorder(Tracker):
 
 @contextmanager
 def _hooked(model: nn.Module, tracker: _Recorder) -> Iterator[None]:
-    """Inside, modules that hold parameters, blocks and the model itself leave marks."""
+    """Inside, modules and gradients leave marks."""
     handles: list[Any] = []
-    blocks = {*blocks_of(model)}
     for name, module in model.named_modules():
-        if module is model or module in blocks or module._parameters:
-            handles += [
-                module.register_forward_pre_hook(partial(_before, tracker, name)),
-                module.register_forward_hook(partial(_after, tracker, name)),
-            ]
+        handles += [
+            module.register_forward_pre_hook(partial(_before, tracker, name)),
+            module.register_forward_hook(partial(_after, tracker, name)),
+        ]
     for name, p in model.named_parameters():
         if p.requires_grad:
             handles.append(p.register_post_accumulate_grad_hook(partial(_grad, tracker, name)))

@@ -75,10 +75,9 @@ class Stage3(Holding):
     # Fetching and releasing.
 
     def run(self, events: Sequence[Event]) -> None:
+        # A module without weights is a turn too: others' are gathered ahead on it.
         uses = self.share.facts.uses
-        turns = [
-            (m, uses[m]) for kind, m, _, _ in events if kind in ("enter", "back") and m in uses
-        ]
+        turns = [(m, uses.get(m, ())) for kind, m, _, _ in events if kind in ("enter", "back")]
         self.turns: list[Use] = turns
         super().run(events)
 
@@ -94,14 +93,12 @@ class Stage3(Holding):
         self.active: dict[str, set[str]] = {name: set() for name in self.numel}
 
     def on_enter(self, module: str, size: int) -> None:
-        if module in self.share.facts.uses:
-            self.fetch(module)
+        self.fetch(module)
 
     on_back = on_enter
 
     def on_exit(self, module: str, size: int) -> None:
-        if module in self.share.facts.uses:
-            self.release(module)
+        self.release(module)
 
     on_done = on_exit
 
@@ -127,7 +124,7 @@ class Stage3(Holding):
 
     def fetch(self, module: str) -> None:
         """ "fetch_sub_module"."""
-        names = self.share.facts.uses[module]
+        names = self.share.facts.uses.get(module, ())
         missing = [n for n in names if n not in self.here and n not in self.flying]
         if missing:
             self.gather(missing)
@@ -157,7 +154,7 @@ class Stage3(Holding):
 
     def release(self, module: str) -> None:
         """ "release_sub_module", but for those that are used again soon."""
-        names = self.share.facts.uses[module]
+        names = self.share.facts.uses.get(module, ())
         keep = {n for n in names if n in self.persistent or self.fetched_for[n] > self.step}
         passed = 0
         for _, used in self.turns[self.step :]:
