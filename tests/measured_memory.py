@@ -206,6 +206,7 @@ def _watch_whole_gradients(tracker: PartTracker) -> None:
         whole = [getattr(p, "_unsharded_param", None) for p in group.fsdp_params]
         found = [p.grad for p in whole if p is not None and p.grad is not None]
         tracker.claim("strategy_buffers", found)
+        del whole, found  # they are dropped within, once they are copied
         reduce(group, *unused)
 
     FSDPParamGroup.post_backward = noted_reduce

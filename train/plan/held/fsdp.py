@@ -204,8 +204,8 @@ class Sharded(Holding):
         self.add("strategy_buffers", -self.reducing)
         self.add("strategy_buffers", whole)
         self.reducing = whole
-        if not self.share.gpu:
-            self.spike("strategy_buffers", whole)  # gloo's own copy
         self.add("strategy_buffers", -group.pending)
         group.pending = 0
         self.add("grads", group.trained * FP32)
+        if not self.share.gpu:
+            self.spike("strategy_buffers", whole)  # gloo's own copy

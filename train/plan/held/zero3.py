@@ -182,9 +182,15 @@ class Stage3(Holding):
 
     def flush(self) -> None:
         """ "__avg_scatter_grads": the parts are put in order in one more copy."""
-        self.spike("strategy_buffers", FP32 * self.filled)
+        copies = 1 if self.share.gpu else 2  # gloo makes one of its own
+        self.spike("strategy_buffers", copies * FP32 * self.filled)
         self.add("strategy_buffers", -self.reducing)
         self.filled = self.reducing = 0
+
+    def on_update(self) -> None:
+        # "_prepare_fp32_grad_for_sub_group" lays the parts' gradients in a row.
+        self.spike("strategy_buffers", FP32 * self.updated())
+        super().on_update()
 
     def on_end(self) -> None:
         if self.filled:
