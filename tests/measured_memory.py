@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,7 +118,7 @@ class Case:
 
 
 def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
-    """This rank's largest parts, and what the largest sum of all is made of."""
+    """The largest that each part becomes on this rank (`most`), and the largest sum (`peak`)."""
     word, precision, rows = case.word, case.precision, case.rows
     accumulation, checkpointing, sizes = case.accumulation, case.checkpointing, case.sizes
     torch.manual_seed(0)
@@ -231,34 +230,15 @@ def _zero_gradients(strategy: Any) -> list[Tensor]:
 
 
 def _replayed(tracker: PartTracker, begin: int) -> dict[str, Any]:
-    live: dict[int, int] = {}
     now = dict.fromkeys(PARTS, 0)
     most = dict.fromkeys(PARTS, 0)
-    peak, at_peak, snapshot, last = 0, dict(now), {}, -1
+    peak = 0
     for index, (kind, number, size) in enumerate(tracker.events):
-        part = tracker.part(number)
-        if kind == "+":
-            live[number] = size
-            now[part] += size
-            last = number
-        else:
-            now[part] -= live.pop(number, 0)
-        if index < begin:
-            continue
-        most = {name: max(most[name], now[name]) for name in PARTS}
-        if sum(now.values()) > peak:
-            peak, at_peak, snapshot = sum(now.values()), dict(now), dict(live)
-            latest = tracker.origins[last]
-    origins: collections.Counter[str] = collections.Counter()
-    for number, size in snapshot.items():
-        origins[f"{tracker.part(number)} {tracker.origins[number]}"] += size
-    return {
-        "most": most,
-        "peak": peak,
-        "at_peak": at_peak,
-        "moment": latest,
-        "origins": origins.most_common(40),
-    }
+        now[tracker.part(number)] += size if kind == "+" else -size
+        if index >= begin:
+            most = {name: max(most[name], now[name]) for name in PARTS}
+            peak = max(peak, sum(now.values()))
+    return {"most": most, "peak": peak}
 
 
 def planned(case: Case, world_size: int) -> Holding:

@@ -114,11 +114,12 @@ class Stage3(Holding):
     def wait(self, name: str) -> None:
         """Copied out as soon as one is needed; what has arrived stays until each has been."""
         flight = self.flying.pop(name)
-        if not flight.copied and flight.size:
-            copied = sum(self.numel[n] for n in flight.names) * self.share.compute_bytes
-            self.add("strategy_buffers", copied)
-        flight.copied = True
-        self.here |= set(flight.names)
+        if not flight.copied:
+            flight.copied = True
+            self.here |= set(flight.names)
+            if flight.size:
+                copied = sum(self.numel[n] for n in flight.names) * self.share.compute_bytes
+                self.add("strategy_buffers", copied)
         if flight.size and not any(other is flight for other in self.flying.values()):
             self.add("strategy_buffers", -flight.size)
 
