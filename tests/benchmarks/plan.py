@@ -1,8 +1,8 @@
 """Plans held against runs: `python -m tests.benchmarks.plan [strategy ...]`.
 
-For each strategy on two ranks (`single` on one), in fp32 and bf16: a GPT of 4,852,992 parameters and
-one sample a micro-batch, and one of 394,080, eight samples and activation checkpointing. Prints by
-how much the plan is off, by part and for the largest sum, against storages counted one by one on
+For each strategy on two ranks (`single` on one), in fp32 and bf16: a GPT of 4,852,992 parameters
+and one sample a micro-batch, and one of 394,080, eight samples and activation checkpointing. Prints
+by how much the plan is off, by part and for the largest sum, against storages counted one by one on
 rank 0. A minute or two for a strategy.
 """
 

@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 class LinearOfStage3(TorchFunctionMode):
     """Inside, a linear layer keeps its input as it came, and narrows it anew in the backward.
 
-    torch's own under autocast keeps the narrowed copy. DeepSpeed's (its runtime/zero/linear.py) takes
-    the place of torch.nn.functional.linear, so that weights can be freed meanwhile.
+    torch's own under autocast keeps the narrowed copy. DeepSpeed's (its runtime/zero/linear.py)
+    takes the place of torch.nn.functional.linear, so that weights can be freed meanwhile.
     """
 
     def __torch_function__(

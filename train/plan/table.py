@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDTH = 100
+WIDTH = 120
 """Columns of a file or a pipe."""
 
 WORDS = {
@@ -108,9 +108,7 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
         _line(console, f"{first.parameters:,} parameters, {first.cell['device']}")
         console.print()
         unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for _, plan in planned))
-        table = _table(
-            f"{unit_name} on a rank", "ranks", *_SHORT.values(), "peak", "left", "largest", "step"
-        )
+        table = _table(unit_name, "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
         for cell, plan in planned:
             left = "" if plan.headroom is None else in_unit(plan.headroom, unit)
             step = "" if plan.step_time_s is None else duration(plan.step_time_s)
@@ -195,7 +193,7 @@ def _table(first: str, *others: str) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="")
-    table.add_column(first)
+    table.add_column(first, no_wrap=True)
     for heading in others:
         table.add_column(heading, justify="right")
     return table

@@ -132,6 +132,6 @@ def _device(line: CommandLine, name: str) -> Device:
             "is a file in conf/device, or in device/ of a --config-dir."
         )
     config = composer.compose([f"+device={name}"])
-    node: DictConfig = OmegaConf.create(OmegaConf.to_container(config.device, resolve=True))
+    node = DictConfig(OmegaConf.to_container(config.device, resolve=True))
     device: Device = build_kind(Device, node, "device")
     return device

@@ -72,8 +72,8 @@ class Sharded(Holding):
     def _groups(self) -> list[Group]:
         """As `FSDP._groups` deals blocks; what is in no block is the root's."""
         facts = self.share.facts
-        blocks = {block: [] for block in facts.blocks}  # type: dict[str, list[Weight]]
-        rest = []
+        blocks: dict[str, list[Weight]] = {block: [] for block in facts.blocks}
+        rest: list[Weight] = []
         for weight in facts.weights:
             block = facts.block_of(weight.name)
             (rest if block is None else blocks[block]).append(weight)

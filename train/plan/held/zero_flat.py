@@ -167,8 +167,6 @@ class Stage1(Flat):
         if not self.share.precision.mixed:
             self.add("strategy_buffers", -filled)
         self.add("grads", FP32 * self.part)
-        if self.share.precision.mixed:
-            self.spike("strategy_buffers", filled)
         self.add("strategy_buffers", -FP32 * self.bucket)
 
     def on_update(self) -> None:
@@ -211,15 +209,15 @@ class Stage2(Flat):
         self.pending_own |= weight in self.own
 
     def flush(self) -> None:
-        """ "reduce_ipg_grads": a copy of the bucket is reduced; in fp32, whatever its type."""
+        """What "reduce_ipg_grads" does with a full bucket."""
         if not self.filled:
             return
-        size = self.filled * self.share.compute_bytes
-        mixed = self.share.precision.mixed
-        if mixed and not self.taken:
-            self.taken = True
-            self.add("grads", self.kept)
-        self.spike("strategy_buffers", size + (self.filled * FP32 if mixed else 0))
+        if self.share.precision.mixed:
+            if self.pending_own and not self.taken:
+                self.taken = True
+                self.add("grads", self.kept)
+            # Reduced in copies: one put together, and one of that in fp32.
+            self.spike("strategy_buffers", self.filled * (self.share.compute_bytes + FP32))
         if self.pending_own and not self.taken:
             self.taken = True
             # In fp32 each micro-batch takes it anew, to be added to the one before.
