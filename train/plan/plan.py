@@ -233,14 +233,14 @@ def _sizes(
         activation_checkpointing=config.activation_checkpointing,
     )
     degree = parallel.dp_degree(place.world_size)
-    if place.sizes_given or config.global_batch_size % degree == 0:
+    accumulation = parallel.default_accumulation(place.world_size)
+    if place.sizes_given or config.global_batch_size % (degree * accumulation) == 0:
         return sizes_of(config, parallel, cell), ()
     parallel.check(cell)
-    accumulation = parallel.default_accumulation(place.world_size)
     step = sizes.solve(None, 1, accumulation, degree, accumulation)
     note = (
         f"global_batch_size={config.global_batch_size}, the default, does not divide over "
-        f"{degree:,} ranks: planned with micro_batch_size=1, that is "
+        f"{place.world_size:,} ranks: planned with micro_batch_size=1, that is "
         f"global_batch_size={step.global_batch_size}"
     )
     return step, (note,)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from train.check.table import duration
+from train.command_line import common
 from train.plan.cells import PlannedCell
 from train.plan.plan import Plan
 
@@ -150,11 +151,13 @@ _SHORT = {
 
 
 def _refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
-    """Overrides by the reason that they share."""
+    """By the reason, the overrides that not all cells share."""
+    shared = common([list(cell.overrides) for cell in cells])
     out: dict[str, list[str]] = {}
     for cell in cells:
         if cell.plan is None:
-            out.setdefault(cell.refused, []).append(" ".join(cell.overrides))
+            own = " ".join(word for word in cell.overrides if word not in shared)
+            out.setdefault(cell.refused, []).append(own)
     return out
 
 

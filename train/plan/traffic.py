@@ -19,14 +19,14 @@ class Message:
         collective: its name.
         size: bytes of the whole tensors, as a program hands them over.
         ranks: that take part.
-        spans_nodes: whether they may lie on several nodes.
+        reach: consecutive ranks among which these lie; None for as many as there are.
         hidden: whether it runs while the ranks compute.
     """
 
     collective: str
     size: int
     ranks: int
-    spans_nodes: bool = True
+    reach: int | None = None
     hidden: bool = True
 
     @property
@@ -38,7 +38,7 @@ class Message:
 
     def seconds(self, device: Device, per_node: int) -> float:
         """How long the slowest link takes for that."""
-        across = self.spans_nodes and self.ranks > per_node
+        across = (self.reach or self.ranks) > per_node
         return self.sent / (device.network_bytes_per_s if across else device.link_bytes_per_s)
 
 
@@ -51,11 +51,11 @@ def of_fsdp(fsdp: Any, share: Share, arriving: int) -> list[Message]:
     """Weights in each forward and backward; gradients once."""
     facts, shards = share.facts, share.world_size // fsdp.replicate
     times = (2 if fsdp.reshard_after_forward else 1) * share.accumulation
-    among = fsdp.replicate == 1  # replicas lie on nodes of their own
     return _some(
-        Message("all-gather", times * share.compute_bytes * facts.parameters, shards, among),
-        Message("reduce-scatter", FP32 * facts.trainable, shards, among),
-        Message("all-reduce", FP32 * facts.trainable // shards, fsdp.replicate, True),
+        Message("all-gather", times * share.compute_bytes * facts.parameters, shards),
+        Message("reduce-scatter", FP32 * facts.trainable, shards),
+        # Replicas lie a row of shards apart.
+        Message("all-reduce", FP32 * facts.trainable // shards, fsdp.replicate, share.world_size),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from components.device import Device
 from components.errors import ConfigError
 from components.model.gpt import GPT
 from components.objective import CrossEntropy
@@ -131,6 +132,22 @@ def test_a_ring_sends_its_share() -> None:
     assert Message("all-reduce", 100, 4).sent == 150
     assert Message("all-gather", 100, 4).sent == 75
     assert Message("reduce-scatter", 100, 4).sent == 75
+
+
+def test_the_network_is_what_counts_between_nodes() -> None:
+    device = Device(
+        name="toy",
+        memory_bytes=1,
+        flops={"float32": 1},
+        memory_bytes_per_s=1,
+        link_bytes_per_s=100,
+        network_bytes_per_s=10,
+        per_node=4,
+    )
+    assert Message("all-gather", 800, 4).seconds(device, 4) == 6  # 3/4 of it, over links
+    assert Message("all-gather", 800, 8).seconds(device, 4) == 70  # 7/8 of it, over the network
+    # Two replicas of eight ranks each: every pair lies on two nodes.
+    assert Message("all-reduce", 800, 2, 16).seconds(device, 4) == 80
 
 
 def test_checkpointing_leaves_less_and_computes_more() -> None:
