@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEY = "allowed_targets"
 OWN_GROUPS = (
     *("model", "objective", "data", "optimizer", "scheduler", "parallel", "precision", "logger"),
-    *("cluster.cluster", "checkpoint.checkpoint"),
+    *("cluster.cluster", "checkpoint.checkpoint", "device"),
 )
 ALWAYS = (
     *(f"components.{group}" for group in OWN_GROUPS),

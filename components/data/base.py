@@ -87,6 +87,13 @@ class Data(ABC):
         """The validation samples; None when there are none."""
         return None
 
+    def example(self) -> Pair | None:
+        """Shapes and types of one training sample, on the meta device; None before it is read.
+
+        For whoever has to know them without the data.
+        """
+        return None
+
     @abstractmethod
     def record(self) -> dict[str, Any]:
         """What the run's record keeps: `fingerprint`, sample counts, baselines. JSON-able."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from components.data.base import Data, EpochEnd
+from components.data.base import Data, EpochEnd, Pair
 from components.data.tensor_samples import TensorSamples
 from components.data.text import fingerprint
 from components.errors import ConfigError
@@ -65,6 +65,11 @@ class Digits(Data):
     def val_set(self) -> TensorSamples:
         images, labels = self._all()
         return TensorSamples(images[:VAL_SAMPLES], labels[:VAL_SAMPLES])
+
+    def example(self) -> Pair:
+        shape = (1, SIDE, SIDE) if self.image else (SIDE * SIDE,)
+        label = torch.empty((), dtype=torch.int64, device="meta")
+        return torch.empty(shape, device="meta"), label
 
     def record(self) -> dict[str, Any]:
         images, labels = self._all()

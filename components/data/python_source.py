@@ -11,10 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from components.data.base import Data, EpochEnd
+from components.data.base import Data, EpochEnd, Pair
 from components.data.prepared import prepare_once
 from components.data.text import BYTES, bits, byte_baselines, fingerprint
-from components.data.token_samples import TokenSamples
+from components.data.token_samples import TokenSamples, token_pair
 from components.errors import ConfigError
 
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
@@ -71,6 +71,9 @@ class PythonSource(Data):
     def val_set(self) -> TokenSamples:
         path = self._directory / "val.bin"
         return TokenSamples(path, "uint8", self.seq_len, limit=self.val_samples)
+
+    def example(self) -> Pair:
+        return token_pair(self.seq_len)
 
     def record(self) -> dict[str, Any]:
         return {

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import torch
 
-from components.data.base import Data, EpochEnd
+from components.data.base import Data, EpochEnd, Pair
 from components.data.tensor_samples import TensorSamples
 from components.data.text import fingerprint
+from components.data.token_samples import token_pair
 from components.errors import ConfigError
 from components.objective import IGNORE
 
@@ -88,6 +89,12 @@ class Synthetic(Data):
             return None
         inputs, targets = self._all.inputs, self._all.targets
         return TensorSamples(inputs[self.train_samples :], targets[self.train_samples :])
+
+    def example(self) -> Pair:
+        if self.kind == "tokens":
+            return token_pair(self.seq_len)
+        features = torch.empty(self.in_features, device="meta")
+        return features, torch.empty((), dtype=torch.int64, device="meta")
 
     def record(self) -> dict[str, Any]:
         everything = (self._all.inputs, self._all.targets)

@@ -20,6 +20,12 @@ def open_tokens(path: Path, dtype: str) -> NDArray[Any]:
     return np.memmap(path, dtype=dtype, mode="r")
 
 
+def token_pair(seq_len: int) -> Pair:
+    """One sample's inputs and targets as shapes and types, on the meta device."""
+    ids = torch.empty(seq_len, dtype=torch.int64, device="meta")
+    return ids, ids
+
+
 class TokenSamples:
     """Pieces of seq_len + 1 tokens that do not overlap: (inputs, targets), shifted by one.
 

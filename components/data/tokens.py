@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from components.data.base import Data, EpochEnd
+from components.data.base import Data, EpochEnd, Pair
 from components.data.prepared import prepare_once
 from components.data.text import BYTES, bits, fingerprint
 from components.data.text_file import encode_text
 from components.data.token_file import check_array, check_ids, holds_tokens, token_file_facts
-from components.data.token_samples import TokenSamples
+from components.data.token_samples import TokenSamples, token_pair
 from components.data.tokenizer import need_library
 from components.errors import ConfigError
 
@@ -102,6 +102,9 @@ class Tokens(Data):
     def val_set(self) -> TokenSamples | None:
         facts = self._facts["val"]
         return None if facts is None else self._samples(facts, self.val_samples)
+
+    def example(self) -> Pair:
+        return token_pair(self.seq_len)
 
     def record(self) -> dict[str, Any]:
         val_set = self.val_set()

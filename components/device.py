@@ -1,0 +1,51 @@
+"""A device that one may not have: its memory, how fast it computes and how fast it is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """One accelerator, as its maker's data sheet has it.
+
+    Attributes:
+        name: for readers.
+        memory_bytes: what can be allocated; a data sheet's GB are 1e9 bytes here, which leaves
+            some percent for what the driver and libraries take.
+        flops: dense FLOP/s of matrix products by type (`float32`, `tf32`, `bfloat16`, `float16`);
+            a type that the device cannot compute in is left out.
+        memory_bytes_per_s: between its memory and its cores.
+        link_bytes_per_s: to another one on the node, in one direction.
+        network_bytes_per_s: to one on another node, in one direction; an assumption about
+            usual machines, not the device's own.
+        per_node: as many there are on a usual node.
+    """
+
+    name: str
+    memory_bytes: float
+    flops: dict[str, float]
+    memory_bytes_per_s: float
+    link_bytes_per_s: float
+    network_bytes_per_s: float
+    per_node: int
+
+    def __post_init__(self) -> None:
+        figures = {
+            "memory_bytes": self.memory_bytes,
+            "memory_bytes_per_s": self.memory_bytes_per_s,
+            "link_bytes_per_s": self.link_bytes_per_s,
+            "network_bytes_per_s": self.network_bytes_per_s,
+            "per_node": self.per_node,
+            **{f"flops.{name}": rate for name, rate in self.flops.items()},
+        }
+        for key, value in figures.items():
+            if not value > 0:
+                raise ConfigError(f"device.{key}={value} must be above 0.")
+        if "float32" not in self.flops:
+            raise ConfigError(
+                "device.flops has no float32: every run computes some operations in it. Give "
+                "the FLOP/s of matrix products by type, as in conf/device/a100_80gb.yaml."
+            )

@@ -1,0 +1,37 @@
+"""A handful of cells against what their ranks really hold; the rest: tests/benchmarks/plan.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gang import BF16, FP32
+from tests.measured_memory import Case, compared, measured
+
+MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
+
+
+@pytest.mark.parametrize(
+    ("case", "ranks"),
+    [
+        (Case("single", FP32, 2, 2, "none", {}), 1),
+        (Case("ddp", BF16, 2, 1, "non_reentrant", {}), 2),
+        (Case("fsdp", BF16, 1, 1, "none", MEDIUM), 2),
+        (Case("zero2", FP32, 1, 1, "none", MEDIUM), 2),
+        (Case("zero3", BF16, 1, 1, "none", MEDIUM), 2),
+    ],
+    ids=lambda value: getattr(value, "word", None),
+)
+def test_the_plan_is_what_is_held(case: Case, ranks: int) -> None:
+    errors = compared(case, ranks, measured(case, ranks))
+    total = errors.pop("total")
+    assert abs(total) < 0.1
+    assert max(map(abs, errors.values())) < 0.05
+
+
+def test_a_pipeline_of_four_stages() -> None:
+    # The planned stage is the one that needs the most, here the first, which is measured. What
+    # arrives and what operations need in between are not told apart.
+    case = Case("pipeline", FP32, 1, 4, "none", {})
+    errors = compared(case, 4, measured(case, 4))
+    assert abs(errors["total"]) < 0.1
+    assert max(abs(errors[part]) for part in ("params", "grads", "optimizer")) < 0.01

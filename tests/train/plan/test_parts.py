@@ -1,0 +1,166 @@
+"""Parts by hand: what must come out whatever the trace is."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from components.device import Device
+from components.errors import ConfigError
+from components.model.gpt import GPT
+from components.objective import CrossEntropy
+from tests.gang import BF16, FP32
+from tests.train.plan.asked import planned
+from train.command_line import compose_jobs, parse
+from train.plan.facts import facts_of
+from train.plan.fit import largest_fitting
+from train.plan.optimizer_cost import cost_of
+from train.plan.repeat import repeated, shortened
+from train.plan.timeline import Timeline
+from train.plan.trace import Sample, Way, trace
+from train.plan.traffic import Message
+from train.preflight import preflight
+
+HERE = ["cluster.device=a100_80gb", "cluster.nproc_per_node=2"]
+ROWS = 3
+
+
+class Halves(nn.Module):
+    """One trained layer and one frozen one, 8 x 8 each, whose weight is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8, bias=False)
+        self.last = nn.Linear(8, 8, bias=False)
+        self.again = self.last
+        self.first.weight.requires_grad_(False)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.again(self.last(self.first(inputs)))
+
+
+def on_meta(make: type[nn.Module], **sizes: object) -> nn.Module:
+    with torch.device("meta"):
+        return make(**sizes)
+
+
+def features() -> Sample:
+    label = torch.empty((), dtype=torch.int64, device="meta")
+    return Sample(torch.empty(8, device="meta"), label)
+
+
+def test_frozen_and_shared_weights_count_once() -> None:
+    facts = facts_of(on_meta(Halves))
+    assert facts.parameters == 128
+    assert facts.trainable == 64
+
+
+def test_what_a_linear_layer_keeps_and_computes() -> None:
+    events = trace(on_meta(Halves), CrossEntropy(), features(), ROWS, Way(FP32, False, False))
+    loss = next(at for at, event in enumerate(events) if event[0] == "loss")
+    kept = sum(s if k == "+" else -s for k, _, s, _ in events[:loss] if k in "+-")
+    # The outputs of the first two layers (3 x 8 fp32 each), the log-probabilities (the same); the
+    # weighted loss and the number of targets, fp32 scalars.
+    assert kept == 3 * ROWS * 8 * 4 + 2 * 4
+    assert sum(s for k, _, s, _ in events if k == "grad") == 64 * 4
+    # Three products forward, 2 x 3 x 8 x 8 FLOP each; backward to the weight at both its uses, and
+    # to the input of the second: nothing before it is trained.
+    assert sum(flop for *_, flop in events) == 6 * 2 * ROWS * 8 * 8
+
+
+def test_a_frozen_half_needs_no_gradient_and_no_state() -> None:
+    cost = cost_of(partial(torch.optim.AdamW, lr=0.1))
+    assert (cost.matrix, cost.vector) == (8, 8)
+    assert cost_of(partial(torch.optim.SGD, lr=0.1)).matrix == 0
+    assert cost_of(partial(torch.optim.SGD, lr=0.1, momentum=0.9)).matrix == 4
+
+
+def gpt(layers: int) -> nn.Module:
+    sizes = {"vocab_size": 32, "seq_len": 16, "layers": layers, "heads": 2, "width": 16}
+    return on_meta(GPT, **sizes, dropout=0.1, tied_embeddings=True)
+
+
+def ids() -> Sample:
+    some = torch.empty(16, dtype=torch.int64, device="meta")
+    return Sample(some, some)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_like_blocks_are_traced_once(gpu: bool) -> None:
+    way = Way(BF16, True, gpu)
+    model = gpt(7)
+    short = shortened(model)
+    assert short is not None
+    whole = trace(model, CrossEntropy(), ids(), 2, way)
+    assert repeated(trace(short, CrossEntropy(), ids(), 2, way), 7) == whole
+
+
+def test_blocks_that_differ_are_all_traced() -> None:
+    model = gpt(7)
+    model.blocks[5].dropout.p = 0.0
+    assert shortened(model) is None
+
+
+def test_sizes_between_traces_are_linear() -> None:
+    asked: list[int] = []
+
+    def traced(rows: int) -> list[tuple[str, str, int, float]]:
+        asked.append(rows)
+        return trace(gpt(2), CrossEntropy(), ids(), rows, Way(BF16, False, False))
+
+    line = Timeline(traced)
+    assert line.at(5) == traced(5)
+    assert asked == [2, 3, 5]
+
+
+def test_the_largest_that_fits() -> None:
+    # 7 bytes whatever comes, 3 a sample, and 4 a sample beyond the tenth.
+    def peak(rows: int) -> int:
+        return 7 + 3 * rows + 4 * max(rows - 10, 0)
+
+    assert largest_fitting(9, peak) == 0
+    assert largest_fitting(10, peak) == 1
+    assert largest_fitting(37, peak) == 10
+    assert largest_fitting(51, peak) == 12
+
+
+def test_a_ring_sends_its_share() -> None:
+    assert Message("all-reduce", 100, 4).sent == 150
+    assert Message("all-gather", 100, 4).sent == 75
+    assert Message("reduce-scatter", 100, 4).sent == 75
+
+
+def test_the_network_is_what_counts_between_nodes() -> None:
+    device = Device(
+        name="toy",
+        memory_bytes=1,
+        flops={"float32": 1},
+        memory_bytes_per_s=1,
+        link_bytes_per_s=100,
+        network_bytes_per_s=10,
+        per_node=4,
+    )
+    assert Message("all-gather", 800, 4).seconds(device, 4) == 6  # 3/4 of it, over links
+    assert Message("all-gather", 800, 8).seconds(device, 4) == 70  # 7/8 of it, over the network
+    # Two replicas of eight ranks each: every pair lies on two nodes.
+    assert Message("all-reduce", 800, 2, 16).seconds(device, 4) == 80
+
+
+def test_checkpointing_leaves_less_and_computes_more() -> None:
+    words = [*HERE, "parallel=ddp", "model.layers=8"]
+    plain = planned(*words)
+    again = planned(*words, "activation_checkpointing=non_reentrant")
+    assert again.per_rank["activations"] < 0.5 * plain.per_rank["activations"]
+    assert plain.step_time_s is not None
+    assert again.step_time_s is not None
+    assert again.step_time_s > 1.2 * plain.step_time_s
+
+
+def test_a_bare_number_is_not_trained(tmp_path: Path) -> None:
+    (job,) = compose_jobs(parse(["model=parameters", "model.count=1e6", "logger=none"]))
+    with pytest.raises(ConfigError, match=r"planned for, as in python -m train\.plan"):
+        preflight(job.config, None, tmp_path)

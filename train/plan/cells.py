@@ -1,0 +1,91 @@
+"""Several cells planned, and the one to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.errors import ConfigError
+from components.parallel.base import Parallel
+from train.kinds import build_kind
+from train.plan.activations import Activations
+from train.plan.place import place_of
+from train.plan.plan import Plan, plan
+from train.plan.words import Words
+
+MARGIN = 0.1
+"""Share of a device's memory that the best cell leaves: for fragments, and what is not tensors."""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One cell: its overrides, and its plan or why there is none."""
+
+    overrides: tuple[str, ...]
+    plan: Plan | None
+    refused: str = ""
+    best: bool = False
+    reason: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        out: dict[str, Any] = {"overrides": list(self.overrides), "best": self.best}
+        if self.best:
+            out["reason"] = self.reason
+        return {**out, **({"refused": self.refused} if self.plan is None else self.plan.as_json())}
+
+
+def plan_cells(words: Words) -> list[PlannedCell]:
+    """Plan each cell that is asked for; a cell that cannot be says why, and the others go on."""
+    activations = Activations()
+    cells = []
+    for job in words.jobs:
+        try:
+            parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
+            place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
+            cells.append(PlannedCell(tuple(job.overrides), plan(job.config, place, activations)))
+        except ConfigError as refusal:
+            cells.append(PlannedCell(tuple(job.overrides), None, str(refusal)))
+    return marked(cells)
+
+
+def marked(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+    """The cells, the best of them marked with the reason.
+
+    The fastest that fits with `MARGIN` to spare, by time for a sample; where no time is known,
+    the one that leaves most memory.
+    """
+    fitting = [cell for cell in cells if cell.plan is not None and fits(cell.plan)]
+    if not fitting:
+        return list(cells)
+    timed = [cell for cell in fitting if _per_sample(cell.plan) is not None]
+    if timed:
+        best = min(timed, key=lambda cell: (_per_sample(cell.plan), _peak(cell)))
+        reason = f"the fastest that leaves {MARGIN:.0%} of the device free"
+    else:
+        best = min(fitting, key=_peak)
+        reason = "the least memory; no time is known without a named device"
+    return [
+        PlannedCell(cell.overrides, cell.plan, best=True, reason=reason) if cell is best else cell
+        for cell in cells
+    ]
+
+
+def fits(plan: Plan) -> bool:
+    """Whether a plan leaves the margin; any does where no memory is known."""
+    if plan.device_bytes is None:
+        return True
+    return plan.per_rank["total_peak"] <= (1 - MARGIN) * plan.device_bytes
+
+
+def _peak(cell: PlannedCell) -> int:
+    assert cell.plan is not None
+    return cell.plan.per_rank["total_peak"]
+
+
+def _per_sample(plan: Plan | None) -> float | None:
+    """Seconds of a step for each of its samples."""
+    if plan is None or plan.step_time_s is None or plan.sizes is None:
+        return None
+    return plan.step_time_s / plan.sizes["global_batch_size"]

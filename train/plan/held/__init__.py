@@ -1,0 +1,1 @@
+"""What each strategy of this project holds on a rank, by its class."""

@@ -1,0 +1,238 @@
+"""ZeRO stages 1 and 2 as DeepSpeed 0.19 enacts them: parameters whole, optimizer state spread.
+
+Names in quotation marks are those of deepspeed/runtime/zero/stage_1_and_2.py and, for stage 1 in
+bf16, deepspeed/runtime/bf16_optimizer.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from train.plan.facts import Weight
+from train.plan.held.replicated import FP32
+from train.plan.holding import Holding, Share
+
+ALIGNMENT = 2
+"""Parts begin at multiples of so many elements."""
+
+ENGINE_BUCKET = 500_000_000
+"""Elements that stage 1 in bf16 reduces at a time, whatever the configured bucket."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The weights of a decay group one behind the other, cut into a part for each rank.
+
+    Attributes:
+        part: elements of a rank's part.
+        whole: of all parts, padding included.
+    """
+
+    weights: tuple[Weight, ...]
+    part: int
+    whole: int
+
+    def own(self) -> Iterator[Weight]:
+        """The weights that begin in the first rank's part."""
+        begin = 0
+        for weight in self.weights:
+            if begin >= self.part:
+                return
+            yield weight
+            begin += weight.numel
+
+
+def rows_of(share: Share) -> list[Row]:
+    """Matrices, which decay, and vectors, which do not, as `decay_groups` deals them."""
+    trained = [w for w in share.facts.weights if w.trainable]
+    rows = []
+    for weights in (
+        tuple(w for w in trained if len(w.shape) > 1),
+        tuple(w for w in trained if len(w.shape) < 2),
+    ):
+        if weights:
+            unit = ALIGNMENT * share.world_size
+            whole = math.ceil(sum(w.numel for w in weights) / unit) * unit
+            rows.append(Row(weights, whole // share.world_size, whole))
+    return rows
+
+
+class Flat(Holding):
+    """What stages 1 and 2 have in common.
+
+    Args:
+        bucket: elements that are reduced at a time (`reduce_bucket_size`).
+    """
+
+    def __init__(self, share: Share, bucket: int) -> None:
+        super().__init__(share)
+        self.bucket = bucket
+        self.rows = rows_of(share)
+        self.part = sum(row.part for row in self.rows)
+        self.sizes = {w.name: w.numel for w in share.facts.weights}
+
+    def start(self) -> None:
+        frozen = sum(w.numel for w in self.share.facts.weights if not w.trainable)
+        whole = sum(row.whole for row in self.rows)
+        self.add("params", (whole + frozen) * self.share.compute_bytes)
+        self.add("buffers", self.share.facts.buffers)
+        self.add("master", FP32 * self.part)
+        parts = [(row.part, 1) for row in self.rows]
+        self.add("optimizer", self.share.optimizer.state_bytes(parts))
+
+    def stand(self) -> None:
+        self.add("grads", FP32 * self.part)
+        self.add("strategy_buffers", self.bucket_bytes())
+
+    def bucket_bytes(self) -> int:
+        """Of the bucket, in the type in which it is filled."""
+        return self.bucket * self.share.compute_bytes
+
+    def updated(self) -> int:
+        return self.part
+
+    def drop(self, part: str) -> None:
+        """All of a part goes."""
+        self.add(part, -self.now[part])
+
+
+class Bf16Stage1(Flat):
+    """Whole fp32 gradients at all times, and the half ones of the backward beside them."""
+
+    newborn = "strategy_buffers"
+
+    def start(self) -> None:
+        super().start()
+        self.add("grads", FP32 * sum(row.whole for row in self.rows))
+
+    def stand(self) -> None:
+        trained = sum(w.numel for row in self.rows for w in row.weights)
+        self.add("strategy_buffers", trained * self.share.compute_bytes)
+
+    def on_grad(self, weight: str, size: int) -> None:
+        if self.first:
+            self.add("strategy_buffers", size)
+
+    def on_update(self) -> None:
+        # "allreduce_bucket" reduces a copy.
+        trained = sum(w.numel for row in self.rows for w in row.weights)
+        self.spike("strategy_buffers", FP32 * min(trained, ENGINE_BUCKET))
+        self.drop("strategy_buffers")
+        super().on_update()
+
+
+class Stage1(Flat):
+    """Whole gradients until the step's last backward is over; in fp32 also under fp16."""
+
+    def _newborn(self) -> str:
+        mixed = self.share.precision.mixed
+        return "strategy_buffers" if self.first and not mixed else "activations"
+
+    def __init__(self, share: Share, bucket: int) -> None:
+        super().__init__(share, bucket)
+        self.whole = 0
+
+    def stand(self) -> None:
+        super().stand()
+        # Those of other ranks' parts go when the update begins.
+        trained = sum(w.numel for row in self.rows for w in row.weights)
+        self.add("strategy_buffers", FP32 * (trained - self.part))
+
+    def bucket_bytes(self) -> int:
+        return FP32 * self.bucket
+
+    def on_begin(self) -> None:
+        if self.first:
+            self.whole = 0
+
+    def on_grad(self, weight: str, size: int) -> None:
+        own = FP32 * self.sizes[weight]
+        if not self.first:
+            if self.share.precision.mixed:  # added as fp32
+                self.spike("strategy_buffers", own)
+            return
+        if not self.whole:
+            self.add("strategy_buffers", FP32 * self.bucket)
+        self.add("strategy_buffers", own)
+        self.whole += own
+
+    def on_end(self) -> None:
+        if not self.last:
+            return
+        # In fp32 the first bucket's gradients lie in it, and there alone, when the memory for this
+        # rank's part is taken; fp32 sums of half ones stay until all is reduced.
+        filled = min(FP32 * self.bucket, self.whole)
+        if not self.share.precision.mixed:
+            self.add("strategy_buffers", -filled)
+        self.add("grads", FP32 * self.part)
+        self.add("strategy_buffers", -FP32 * self.bucket)
+
+    def on_update(self) -> None:
+        self.drop("strategy_buffers")
+        self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
+        super().on_update()
+
+
+class Stage2(Flat):
+    """Gradients are reduced bucket by bucket; those of other ranks' parts go at once."""
+
+    def start(self) -> None:
+        super().start()
+        self.filled = 0
+        self.large = 0
+        self.taken = False
+        own = {w.name for row in self.rows for w in row.own()}
+        self.own = own
+        self.pending_own = False
+        half = self.share.precision.mixed
+        # In a half type the part is of its own; in fp32 weights that reach into it are whole.
+        elements = self.part if half else sum(self.sizes[name] for name in own)
+        self.kept = FP32 * elements
+
+    def on_begin(self) -> None:
+        self.taken = self.taken and self.share.precision.mixed
+        self.opened = False
+
+    def on_grad(self, weight: str, size: int) -> None:
+        if not self.opened:  # "setup_buckets"
+            self.opened = True
+            self.add("strategy_buffers", self.bucket_bytes())
+        count = self.sizes[weight]
+        if self.filled + count > self.bucket:
+            self.flush()
+        if count > self.bucket:
+            self.large += size
+            self.add("strategy_buffers", size)
+        self.filled += count
+        self.pending_own |= weight in self.own
+
+    def flush(self) -> None:
+        """What "reduce_ipg_grads" does with a full bucket."""
+        if not self.filled:
+            return
+        if self.share.precision.mixed:
+            if self.pending_own and not self.taken:
+                self.taken = True
+                self.add("grads", self.kept)
+            # Reduced in copies: one put together, and one of that in fp32.
+            self.spike("strategy_buffers", self.filled * (self.share.compute_bytes + FP32))
+        if self.pending_own and not self.taken:
+            self.taken = True
+            # In fp32 each micro-batch takes it anew, to be added to the one before.
+            self.add("grads" if self.first else "strategy_buffers", self.kept)
+        self.add("strategy_buffers", -self.large)
+        self.filled = self.large = 0
+        self.pending_own = False
+
+    def on_end(self) -> None:
+        self.flush()
+        self.add("strategy_buffers", -self.bucket_bytes())
+        if not self.first and not self.share.precision.mixed:
+            self.add("strategy_buffers", -self.kept)
+
+    def on_update(self) -> None:
+        if not self.share.precision.mixed:
+            self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
+        super().on_update()

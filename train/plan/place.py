@@ -1,0 +1,74 @@
+"""Where a plan takes place: how many ranks, on which devices, with how much memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from omegaconf import DictConfig
+
+from components.cluster.cluster import Cluster
+from components.device import Device
+from train.kinds import build_kind
+
+ELSEWHERE = "0:1"
+"""An end point where several nodes would meet; a plan meets nobody."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How many ranks, on what.
+
+    Attributes:
+        nodes, per_node: nodes, and ranks on each.
+        device_kind: `cuda` or `cpu`.
+        device: with its figures; None where none is named.
+        memory_bytes: of one rank's device; of a CPU each rank has its share.
+        sizes_given: whether the user gave a size of a step.
+    """
+
+    nodes: int
+    per_node: int
+    device_kind: str
+    device: Device | None
+    memory_bytes: int | None
+    sizes_given: bool = False
+
+    @property
+    def world_size(self) -> int:
+        """Ranks."""
+        return self.nodes * self.per_node
+
+
+def place_of(
+    config: DictConfig, device: Device | None, one_process: bool, sizes_given: bool
+) -> Place:
+    """The place that a config's cluster describes.
+
+    Args:
+        device: the named one; None plans for this machine.
+        one_process: whether the strategy lives in one process.
+
+    Raises:
+        ConfigError: when the cluster cannot be.
+    """
+    node = config.cluster
+    nodes = node.get("nnodes") or 1
+    if device is not None:
+        per_node = node.nproc_per_node
+        if per_node == "auto":
+            per_node = 1 if one_process else device.per_node
+        return Place(nodes, per_node, "cuda", device, int(device.memory_bytes), sizes_given)
+    cluster: Cluster = build_kind(Cluster, node, "cluster")
+    kind = cluster.device_type()
+    per_node = cluster.local_world_size(one_process)
+    return Place(nodes, per_node, kind, None, _memory(kind, per_node), sizes_given)
+
+
+def _memory(kind: str, per_node: int) -> int:
+    """Of one rank on this machine."""
+    if kind == "cuda":
+        import torch
+
+        return torch.cuda.get_device_properties(0).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // per_node

@@ -1,0 +1,300 @@
+"""A run's memory, traffic and time on each rank, worked out before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from omegaconf import DictConfig
+from torch import nn
+
+from components.device import Device
+from components.errors import ConfigError
+from components.parallel.base import Cell, Parallel, refuse_half_parameters
+from components.precision import Precision
+from train import sizes
+from train.kinds import build_kind, build_objective
+from train.plan.activations import Activations, sample_of
+from train.plan.facts import Facts, bare, facts_of
+from train.plan.fit import largest_fitting
+from train.plan.held.pipeline import hidden_bytes
+from train.plan.holding import Holding, Share
+from train.plan.optimizer_cost import cost_of
+from train.plan.paper import paper_bytes
+from train.plan.place import Place
+from train.plan.seconds import compute_seconds, model_flop, rate, update_seconds
+from train.plan.strategies import Kind, kind_of
+from train.plan.timeline import Timeline
+from train.plan.trace import Event, Way
+from train.plan.traffic import Message
+from train.preflight import on_meta, sizes_of
+from train.targets import build
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a step of a run takes on the rank that needs the most; plain data.
+
+    Attributes:
+        cell: `precision`, `parallel`, `nodes`, `per_node`, `world_size`, `device`.
+        parameters, trainable: of the model, shared ones once.
+        sizes: `global_batch_size`, `micro_batch_size`, `accumulation`, `dp_size` of a step; None
+            for a bare number of parameters.
+        per_rank: the largest that each part becomes, bytes; `logits` is a part of `activations`,
+            `total_peak` the largest sum of all, which is less than the sum of the largest.
+        at_peak: the parts at the moment of the largest sum.
+        moment: when that is.
+        paper: bytes as the ZeRO paper counts them, by part, and their `total`.
+        device_bytes: memory of the device; None where none is named.
+        largest_micro_batch: samples of the largest micro-batch that fits; 0 when none does, None
+            without a device or a model.
+        traffic: messages of a step: `collective`, `bytes`, `sent_bytes` by each rank, `ranks`.
+        step_time_s: the least that a step takes; None without a device or a model, or where the
+            device has no units for the type.
+        mfu: model FLOP over what the device could compute in that time.
+        notes: what a reader has to know besides.
+    """
+
+    cell: dict[str, Any]
+    parameters: int
+    trainable: int
+    sizes: dict[str, int] | None
+    per_rank: dict[str, int]
+    at_peak: dict[str, int]
+    moment: str
+    paper: dict[str, float]
+    device_bytes: int | None
+    largest_micro_batch: int | None
+    traffic: list[dict[str, Any]]
+    step_time_s: float | None
+    mfu: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def headroom(self) -> int | None:
+        """Bytes of the device that are left at the peak; negative when it does not fit."""
+        return (
+            None if self.device_bytes is None else self.device_bytes - self.per_rank["total_peak"]
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**asdict(self), "headroom": self.headroom}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is planned for: a model with its trace, or a bare number of parameters.
+
+    Attributes:
+        timeline: None for a bare number.
+    """
+
+    facts: Facts
+    model: nn.Module | None
+    timeline: Timeline | None
+    sample_bytes: int
+    notes: tuple[str, ...]
+
+
+def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
+    """Plan one cell.
+
+    Args:
+        config: resolved, every `_target_` checked already.
+        place: how many ranks, on what.
+        activations: traces so far; new ones are added.
+
+    Raises:
+        ConfigError: for what a run of this config is refused for, and for a model that cannot be
+            run on shapes alone.
+    """
+    precision: Precision = build_kind(Precision, config.precision, "precision")
+    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    kind = kind_of(parallel)
+    gpu = place.device_kind == "cuda"
+    subject = _subject(config, precision, kind.way(parallel, precision, gpu), activations)
+    step, notes = None, subject.notes
+    if subject.model is not None:
+        step, said = _sizes(config, parallel, precision, place, subject.model)
+        notes += said
+    share = Share(
+        facts=subject.facts,
+        precision=precision,
+        world_size=place.world_size,
+        optimizer=cost_of(build(config.optimizer, "optimizer")),
+        sample_bytes=subject.sample_bytes,
+        rows=step.micro_batch_size if step else 1,
+        accumulation=step.accumulation if step else 1,
+        gpu=gpu,
+    )
+    holding = _held(kind, parallel, share, subject)
+    device = place.device
+    logits = 0
+    events: list[Event] = []
+    if subject.timeline is not None:
+        events = subject.timeline.at(share.rows)
+        logits = logits_bytes(events)
+    traffic = kind.traffic(parallel, share, hidden_bytes(events))
+    seconds, mfu = _time(parallel, share, place, events, traffic, holding.updated())
+    largest = None
+    if place.memory_bytes is not None and subject.timeline is not None:
+        largest = largest_fitting(
+            place.memory_bytes,
+            lambda rows: _held(kind, parallel, replace(share, rows=rows), subject).peak.total,
+        )
+    state = share.optimizer.matrix
+    return Plan(
+        cell={
+            "precision": precision.name,
+            "parallel": parallel.name,
+            "nodes": place.nodes,
+            "per_node": place.per_node,
+            "world_size": place.world_size,
+            "device": device.name if device else place.device_kind,
+        },
+        parameters=subject.facts.parameters,
+        trainable=subject.facts.trainable,
+        sizes=asdict(step) if step else None,
+        per_rank={**holding.most, "logits": logits, "total_peak": holding.peak.total},
+        at_peak=holding.peak.parts,
+        moment=holding.peak.moment,
+        paper=paper_bytes(
+            subject.facts.parameters,
+            subject.facts.trainable,
+            precision.mixed,
+            kind.spread(parallel, place.world_size),
+            state,
+        ),
+        device_bytes=place.memory_bytes,
+        largest_micro_batch=largest,
+        traffic=[
+            {
+                "collective": m.collective,
+                "bytes": m.size,
+                "sent_bytes": round(m.sent),
+                "ranks": m.ranks,
+            }
+            for m in traffic
+        ],
+        step_time_s=seconds,
+        mfu=mfu,
+        notes=(*notes, *_about_types(precision, device)),
+    )
+
+
+def _subject(
+    config: DictConfig, precision: Precision, way: Way, activations: Activations
+) -> Subject:
+    from components.model.parameters import check_count
+
+    if config.model._target_ == "components.model.parameters.Parameters":
+        note = (
+            "a bare number of parameters: without activations, and without what is gathered for "
+            "each layer"
+        )
+        return Subject(bare(check_count(config.model.count)), None, None, 0, (note,))
+    model = on_meta(config)
+    refuse_half_parameters(model, precision)
+    sample = sample_of(config)
+    timeline = activations.timeline(config, model, build_objective(config, model), sample, way)
+    notes: tuple[str, ...] = ()
+    length = getattr(model, "seq_len", None)
+    if length is not None and sample.inputs.dim() == 1 and len(sample.inputs) != length:
+        notes = (
+            f"sequences of {len(sample.inputs):,} tokens, as data.seq_len says; the model takes up "
+            f"to {length:,}, for which add data.seq_len={length}",
+        )
+    size = sample.inputs.nbytes + sample.targets.nbytes
+    return Subject(facts_of(model), model, timeline, size, notes)
+
+
+def _sizes(
+    config: DictConfig, parallel: Parallel, precision: Precision, place: Place, model: nn.Module
+) -> tuple[sizes.Sizes, tuple[str, ...]]:
+    """The sizes of a step. Where the user gave none and the default does not divide, the least.
+
+    Raises:
+        ConfigError: for what a run is refused for.
+    """
+    if parallel.one_process and place.world_size > 1:
+        raise ConfigError(
+            f"parallel={parallel.name} lives in one process, and cluster.nnodes={place.nodes} with "
+            f"cluster.nproc_per_node={place.per_node} makes {place.world_size}. Nearest: "
+            "parallel=ddp, or cluster.nproc_per_node=1."
+        )
+    cell = Cell(
+        precision=precision,
+        device=place.device_kind,
+        world_size=place.world_size,
+        local_world_size=place.per_node,
+        model=model,
+        activation_checkpointing=config.activation_checkpointing,
+    )
+    degree = parallel.dp_degree(place.world_size)
+    accumulation = parallel.default_accumulation(place.world_size)
+    if place.sizes_given or config.global_batch_size % (degree * accumulation) == 0:
+        return sizes_of(config, parallel, cell), ()
+    parallel.check(cell)
+    step = sizes.solve(None, 1, accumulation, degree, accumulation)
+    note = (
+        f"global_batch_size={config.global_batch_size}, the default, does not divide over "
+        f"{place.world_size:,} ranks: planned with micro_batch_size=1, that is "
+        f"global_batch_size={step.global_batch_size}"
+    )
+    return step, (note,)
+
+
+def _held(kind: Kind, parallel: Parallel, share: Share, subject: Subject) -> Holding:
+    holding = kind.holding(parallel, share, subject.model)
+    if subject.timeline is None:
+        holding.run_bare()
+    else:
+        holding.run(subject.timeline.at(share.rows))
+    return holding
+
+
+def logits_bytes(events: Sequence[Event]) -> int:
+    """The model's outputs, their fp32 copy and the loss's own of them, bytes."""
+    out = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
+    loss = next((at for at, event in enumerate(events) if event[0] == "loss"), 0)
+    returned = next((size for kind, _, size, _ in reversed(events[:out]) if kind == "+"), 0)
+    return returned + sum(
+        size if kind == "+" else -size for kind, _, size, _ in events[out:loss] if kind in "+-"
+    )
+
+
+def _time(
+    parallel: Parallel,
+    share: Share,
+    place: Place,
+    events: list[Event],
+    traffic: list[Message],
+    updated: int,
+) -> tuple[float | None, float | None]:
+    """Seconds of a step and MFU."""
+    device = place.device
+    if device is None or not events:
+        return None, None
+    once = compute_seconds(events, device, share.precision)
+    if once is None:
+        return None, None
+    stages = place.world_size // parallel.dp_degree(place.world_size)
+    stages = 1 if parallel.one_process else stages
+    # Equal stages; the first and last micro-batches leave the others idle.
+    compute = once / stages * (share.accumulation + stages - 1)
+    hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden)
+    waited = sum(m.seconds(device, place.per_node) for m in traffic if not m.hidden)
+    update = update_seconds(updated, share.optimizer.matrix, device)
+    seconds = max(compute, hidden) + waited + update
+    peak = rate(device, share.precision.compute_dtype, share.precision)
+    assert peak is not None
+    flop = model_flop(events) * share.accumulation / stages
+    return seconds, flop / seconds / peak
+
+
+def _about_types(precision: Precision, device: Device | None) -> tuple[str, ...]:
+    if device is None or not precision.mixed or precision.compute_dtype in device.flops:
+        return ()
+    return (f"{device.name} has no units for {precision.compute_dtype}: no time is estimated",)

@@ -1,0 +1,202 @@
+"""A plan for the terminal: one cell by parts, or several as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from train.check.table import duration
+from train.command_line import common
+from train.plan.cells import PlannedCell
+from train.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WIDTH = 120
+"""Columns of a file or a pipe."""
+
+WORDS = {
+    "params": "parameters",
+    "buffers": "model's buffers",
+    "grads": "gradients",
+    "master": "fp32 masters",
+    "optimizer": "optimizer state",
+    "strategy_buffers": "strategy's buffers",
+    "activations": "activations",
+}
+
+
+def print_plan(plan: Plan, file: TextIO) -> None:
+    """One cell: what each part takes, what is left, what is sent, how long a step takes."""
+    console = _console(file)
+    for line in _heading(plan):
+        _line(console, line)
+    console.print()
+    unit, name = unit_of(plan.per_rank["total_peak"])
+    table = _table(f"{name} on a rank", "largest", "at the peak", "as papers count")
+    for part, word in WORDS.items():
+        if plan.per_rank[part] or plan.paper.get(part):
+            paper = plan.paper.get(part)
+            table.add_row(
+                word,
+                in_unit(plan.per_rank[part], unit),
+                in_unit(plan.at_peak.get(part, 0), unit),
+                "" if paper is None else in_unit(paper, unit),
+            )
+        if part == "activations" and plan.per_rank["logits"]:
+            logits = in_unit(plan.per_rank["logits"], unit)
+            table.add_row("  of which logits and loss", logits, "", "")
+    total, paper = plan.per_rank["total_peak"], plan.paper["total"]
+    table.add_row("total", "", in_unit(total, unit), in_unit(paper, unit))
+    console.print(table)
+    console.print()
+    for line in _ends(plan):
+        _line(console, line)
+
+
+def _heading(plan: Plan) -> list[str]:
+    cell = plan.cell
+    lines = [
+        f"parallel={cell['parallel']} precision={cell['precision']}, {_ranks(plan)}",
+        f"{plan.parameters:,} parameters"
+        + (f", {plan.trainable:,} of them trained" if plan.trainable != plan.parameters else ""),
+    ]
+    if plan.sizes is not None:
+        size = plan.sizes
+        lines.append(
+            f"global batch {size['global_batch_size']} = micro-batch {size['micro_batch_size']} x "
+            f"accumulation {size['accumulation']} x {size['dp_size']} data-parallel"
+        )
+    return lines
+
+
+def _ranks(plan: Plan) -> str:
+    cell = plan.cell
+    return (
+        f"{cell['world_size']:,} rank{'s' if cell['world_size'] > 1 else ''} "
+        f"({cell['nodes']} x {cell['per_node']}), {cell['device']}"
+    )
+
+
+def _ends(plan: Plan) -> list[str]:
+    lines = []
+    if plan.moment:
+        lines.append(f"peak        {plan.moment}")
+    if plan.headroom is not None and plan.device_bytes is not None:
+        size, all_of_it = said(abs(plan.headroom)), said(plan.device_bytes)
+        left = f"{size} left of" if plan.headroom >= 0 else f"does not fit: {size} more than"
+        lines.append(f"device      {left} {all_of_it}")
+    if plan.largest_micro_batch is not None:
+        lines.append(f"micro-batch {plan.largest_micro_batch} at the most")
+    for message in plan.traffic:
+        lines.append(
+            f"traffic     {message['collective']} of {said(message['bytes'])} a step over "
+            f"{message['ranks']:,} ranks, {said(message['sent_bytes'])} sent by each"
+        )
+    if plan.step_time_s is not None:
+        lines.append(f"step        {duration(plan.step_time_s)} at the least, MFU {plan.mfu:.2f}")
+    return [*lines, *(f"note        {note}" for note in plan.notes)]
+
+
+def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
+    """Several cells as rows, the best marked, and why the others are not there."""
+    console = _console(file)
+    planned = [(cell, cell.plan) for cell in cells if cell.plan is not None]
+    if planned:
+        first = planned[0][1]
+        _line(console, f"{first.parameters:,} parameters, {first.cell['device']}")
+        console.print()
+        unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for _, plan in planned))
+        table = _table(unit_name, "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
+        for cell, plan in planned:
+            left = "" if plan.headroom is None else in_unit(plan.headroom, unit)
+            step = "" if plan.step_time_s is None else duration(plan.step_time_s)
+            largest = plan.largest_micro_batch
+            table.add_row(
+                f"{'* ' if cell.best else '  '}{plan.cell['parallel']} {plan.cell['precision']}",
+                f"{plan.cell['world_size']:,}",
+                *(in_unit(plan.per_rank[part], unit) for part in _SHORT),
+                in_unit(plan.per_rank["total_peak"], unit),
+                left,
+                "" if largest is None else str(largest),
+                step,
+            )
+        console.print(table)
+        console.print()
+        _line(console, "of the rank that needs the most; largest: micro-batch that fits")
+        notes = dict.fromkeys(note for _, plan in planned for note in plan.notes)
+        for note in notes:
+            _line(console, f"note        {note}")
+    for cell in cells:
+        if cell.best and cell.plan is not None:
+            best = cell.plan.cell
+            name = f"parallel={best['parallel']} precision={best['precision']}"
+            _line(console, f"take        {name}: {cell.reason}")
+    if planned and not any(cell.best for cell in cells):
+        _line(console, "take        none fits: more ranks, checkpointing, or a smaller model")
+    for refusal, who in _refusals(cells).items():
+        _line(console, f"refused     {'; '.join(who)}: {refusal}")
+
+
+_SHORT = {
+    "params": "params",
+    "grads": "grads",
+    "master": "masters",
+    "optimizer": "optim",
+    "strategy_buffers": "buffers",
+    "activations": "activ",
+}
+
+
+def _refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
+    """By the reason, the overrides that not all cells share."""
+    shared = common([list(cell.overrides) for cell in cells])
+    out: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.plan is None:
+            own = " ".join(word for word in cell.overrides if word not in shared)
+            out.setdefault(cell.refused, []).append(own)
+    return out
+
+
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def unit_of(size: float) -> tuple[float, str]:
+    """The unit in which a table up to so many bytes is read best."""
+    return next((unit for unit in UNITS if size >= unit[0]), UNITS[-1])
+
+
+def said(size: float) -> str:
+    """Bytes with three digits and a unit."""
+    unit, name = unit_of(abs(size))
+    return f"{in_unit(size, unit)} {name}"
+
+
+def in_unit(size: float, unit: float) -> str:
+    """With three digits where they count."""
+    return f"{size / unit:.0f}" if abs(size) >= 100 * unit or not size else f"{size / unit:.3g}"
+
+
+def _line(console: Console, text: str) -> None:
+    console.print(text, soft_wrap=True)
+
+
+def _console(file: TextIO) -> Console:
+    from rich.console import Console
+
+    width = None if file.isatty() else WIDTH
+    return Console(file=file, width=width, highlight=False, emoji=False, markup=False)
+
+
+def _table(first: str, *others: str) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), header_style="")
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    return table

@@ -1,0 +1,137 @@
+"""From the words of the command to the cells that are planned for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from components.device import Device
+from components.errors import ConfigError
+from train.command_line import CommandLine, Job, compose_jobs, parse
+from train.groups import check_groups
+from train.kinds import build_kind
+from train.merge import key_of
+from train.nearest import hint
+from train.plan.place import ELSEWHERE
+from train.targets import check_jobs
+
+OWN = ("plan.json", "plan.all")
+"""Keys of this command alone."""
+
+KINDS = ("auto", "cpu", "cuda")
+SIZES = ("global_batch_size", "micro_batch_size", "accumulation")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is asked for.
+
+    Attributes:
+        jobs: a cell each.
+        device: the named one.
+        json: a file for all numbers.
+        several: whether cells are compared.
+        sizes_given: whether a size of a step is among the words.
+    """
+
+    jobs: list[Job]
+    device: Device | None
+    json: Path | None
+    several: bool
+    sizes_given: bool
+
+
+def read(argv: list[str]) -> Words:
+    """Read and compose.
+
+    Args:
+        argv: the words behind `python -m train.plan`.
+
+    Raises:
+        ConfigError: for the first thing that cannot be.
+    """
+    own = {key: value for key, value in map(_own, argv) if key}
+    words = [word for word in argv if not _own(word)[0]]
+    device = None
+    named = [word for word in words if key_of(word) == "cluster.device"]
+    if named and named[-1].partition("=")[2] not in KINDS:
+        device = named[-1].partition("=")[2]
+        # What ranks compute on; there need be no such device here, so nobody looks for it.
+        words = [word for word in words if word not in named] + ["cluster.device=cuda"]
+    words += _of_nodes(words)
+    every = _is_true(own.get("plan.all", "false"))
+    line = parse([*words, *_every(words)] if every else words)
+    if line.passthrough:
+        raise ConfigError(
+            "python -m train.plan takes overrides, -m, --config-dir, plan.json and plan.all; "
+            "--help of its own, and not --cfg. Ask python -m train for these."
+        )
+    jobs = compose_jobs(line)
+    check_groups(jobs)
+    check_jobs(jobs)
+    return Words(
+        jobs=jobs,
+        device=None if device is None else _device(line, device),
+        json=Path(own["plan.json"]) if own.get("plan.json") else None,
+        several=line.multirun,
+        sizes_given=any(key_of(word) in SIZES for word in words),
+    )
+
+
+def _own(word: str) -> tuple[str, str]:
+    """A word of this command's own, as (key, value); empty for another's."""
+    key, _, value = word.lstrip("+").partition("=")
+    if key in OWN:
+        return key, value
+    if key == "plan" or key.startswith("plan."):
+        raise ConfigError(
+            f"{word}: the plan has no such word; it has {' and '.join(f'{k}=...' for k in OWN)}."
+        )
+    return "", ""
+
+
+def _is_true(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ConfigError(f"plan.all={value} must be true or false.")
+    return value.lower() == "true"
+
+
+def _of_nodes(words: list[str]) -> list[str]:
+    """What several nodes need besides: a plan has no node of its own."""
+    given = {key_of(word) for word in words}
+    if not given & {"cluster.nnodes"} and "cluster=multi_node" not in words:
+        return []
+    more = [] if "cluster" in given else ["cluster=multi_node"]
+    wanted = {"cluster.node_rank": "0", "cluster.rdzv_endpoint": ELSEWHERE}
+    return more + [f"{key}={value}" for key, value in wanted.items() if key not in given]
+
+
+def _every(words: list[str]) -> list[str]:
+    """Every strategy and precision, but for those that the words choose."""
+    from train.hydra_api import Composer
+
+    given = {key_of(word) for word in words}
+    composer = Composer()
+    chosen = [
+        f"{group}={','.join(composer.options(group))}"
+        for group in ("parallel", "precision")
+        if group not in given
+    ]
+    return ["--multirun", *chosen] if "-m" not in words and "--multirun" not in words else chosen
+
+
+def _device(line: CommandLine, name: str) -> Device:
+    composer = line.composer
+    if not composer.has_option("device", name):
+        known = composer.options("device")
+        raise ConfigError(
+            f"cluster.device={name}: no such device. {hint(name, known)} ".rstrip()
+            + f" Known are auto, cpu and cuda, for this machine, and {', '.join(known)}; another "
+            "is a file in conf/device, or in device/ of a --config-dir."
+        )
+    config = composer.compose([f"+device={name}"])
+    node = DictConfig(OmegaConf.to_container(config.device, resolve=True))
+    device: Device = build_kind(Device, node, "device")
+    return device
