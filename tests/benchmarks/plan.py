@@ -18,7 +18,7 @@ from tests.measured_memory import Case, compared, memory
 
 NANO: dict[str, Any] = {}
 MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
-KINDS = ((MEDIUM, 1, "none"), (NANO, 8, "non_reentrant"))
+KINDS = ((MEDIUM, 1, "none"), (NANO, 8, "full"))
 
 
 def cases(word: str, precision: Precision) -> list[Case]:

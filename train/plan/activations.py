@@ -45,12 +45,7 @@ class Activations:
         """
         # Half types differ in their range, not in what is kept.
         way = replace(way, precision=_HALF if way.precision.mixed else _FULL)
-        parts = (
-            config.model,
-            config.data,
-            config.get("objective"),
-            config.activation_checkpointing,
-        )
+        parts = (config.model, config.data, config.get("objective"))
         key = repr((parts, way))
         if key not in self._known:
             try:

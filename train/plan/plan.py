@@ -14,6 +14,7 @@ from components.errors import ConfigError
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
+from train.blocks import checkpointing_of
 from train.kinds import build_kind, build_objective
 from train.plan.activations import Activations, sample_of
 from train.plan.facts import Facts, bare, facts_of
@@ -195,14 +196,18 @@ def _subject(
             "each layer"
         )
         return Subject(bare(check_count(config.model.count)), None, None, 0, (note,))
+    notes: tuple[str, ...] = ()
+    if config.compile:
+        config = config.copy()
+        config.compile = False
+        notes = ("what compiled blocks keep is not known before they are: counted as plain ones'",)
     model = on_meta(config)
     refuse_half_parameters(model, precision)
     sample = sample_of(config)
     timeline = activations.timeline(config, model, build_objective(config, model), sample, way)
-    notes: tuple[str, ...] = ()
     length = getattr(model, "seq_len", None)
     if length is not None and sample.inputs.dim() == 1 and len(sample.inputs) != length:
-        notes = (
+        notes += (
             f"sequences of {len(sample.inputs):,} tokens, as data.seq_len says; the model takes up "
             f"to {length:,}, for which add data.seq_len={length}",
         )
@@ -230,7 +235,8 @@ def _sizes(
         world_size=place.world_size,
         local_world_size=place.per_node,
         model=model,
-        activation_checkpointing=config.activation_checkpointing,
+        checkpointing=checkpointing_of(config),
+        compiled=config.compile,
     )
     degree = parallel.dp_degree(place.world_size)
     accumulation = parallel.default_accumulation(place.world_size)

@@ -14,7 +14,7 @@ MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
     ("case", "ranks"),
     [
         (Case("single", FP32, 2, 2, "none", {}), 1),
-        (Case("ddp", BF16, 2, 1, "non_reentrant", {}), 2),
+        (Case("ddp", BF16, 2, 1, "full", {}), 2),
         (Case("fsdp", BF16, 1, 1, "none", MEDIUM), 2),
         (Case("zero2", FP32, 1, 1, "none", MEDIUM), 2),
         (Case("zero3", BF16, 1, 1, "none", MEDIUM), 2),

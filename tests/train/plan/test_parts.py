@@ -153,11 +153,28 @@ def test_the_network_is_what_counts_between_nodes() -> None:
 def test_checkpointing_leaves_less_and_computes_more() -> None:
     words = [*HERE, "parallel=ddp", "model.layers=8"]
     plain = planned(*words)
-    again = planned(*words, "activation_checkpointing=non_reentrant")
+    again = planned(*words, "model.checkpointing=full")
     assert again.per_rank["activations"] < 0.5 * plain.per_rank["activations"]
     assert plain.step_time_s is not None
     assert again.step_time_s is not None
     assert again.step_time_s > 1.2 * plain.step_time_s
+
+
+def test_the_selective_form_lies_between() -> None:
+    words = [*HERE, "parallel=ddp", "model.layers=8"]
+    held = {
+        form: planned(*words, f"model.checkpointing={form}").per_rank["activations"]
+        for form in ("none", "selective", "full")
+    }
+    assert held["full"] < held["selective"] < held["none"]
+
+
+def test_compiled_blocks_are_counted_as_plain_ones() -> None:
+    plain, compiled = (planned(*HERE, "parallel=ddp", f"compile={on}") for on in ("false", "true"))
+    assert compiled.per_rank == plain.per_rank
+    assert [note for note in compiled.notes if note not in plain.notes] == [
+        "what compiled blocks keep is not known before they are: counted as plain ones'"
+    ]
 
 
 def test_a_bare_number_is_not_trained(tmp_path: Path) -> None:
