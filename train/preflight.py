@@ -161,7 +161,7 @@ def refuse_several(parallel: Parallel, world: int, source: str) -> None:
         raise ConfigError(
             f"parallel={parallel.name} lives in one process, and {source} {world}. "
             f"Nearest: parallel=ddp on {world} ranks, or parallel={parallel.name} with "
-            "cluster.nproc_per_node=1."
+            "cluster.nproc_per_node=1 on one node."
         )
 
 
