@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 from torch import nn
 
 from components.device import Device
-from components.errors import ConfigError
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
@@ -29,7 +28,7 @@ from train.plan.strategies import Kind, kind_of
 from train.plan.timeline import Timeline
 from train.plan.trace import Event, Way
 from train.plan.traffic import Message
-from train.preflight import on_meta, sizes_of
+from train.preflight import on_meta, refuse_several, sizes_of
 from train.targets import build
 
 
@@ -223,12 +222,8 @@ def _sizes(
     Raises:
         ConfigError: for what a run is refused for.
     """
-    if parallel.one_process and place.world_size > 1:
-        raise ConfigError(
-            f"parallel={parallel.name} lives in one process, and cluster.nnodes={place.nodes} with "
-            f"cluster.nproc_per_node={place.per_node} makes {place.world_size}. Nearest: "
-            "parallel=ddp, or cluster.nproc_per_node=1."
-        )
+    asking = f"cluster.nproc_per_node={place.per_node} and cluster.nnodes={place.nodes} ask for"
+    refuse_several(parallel, place.world_size, asking)
     cell = Cell(
         precision=precision,
         device=place.device_kind,
