@@ -180,9 +180,9 @@ def _watch_gradients(
     if update is not None:
         apply = update.apply
 
-        def noted_apply() -> Any:
+        def noted_apply(*args: Any) -> Any:
             tracker.claim("grads", [p.grad for p in update.params if p.grad is not None])
-            return apply()
+            return apply(*args)
 
         update.apply = noted_apply
     else:
