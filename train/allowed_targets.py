@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from train.command_line import CommandLine, Job
 
 KEY = "allowed_targets"
+NAMING = ("_target_", "comm_hook")
+"""Keys whose values are dotted paths of what will be called."""
+
 OWN_GROUPS = (
     *("model", "objective", "data", "optimizer", "scheduler", "parallel", "precision", "logger"),
     *("cluster.cluster", "checkpoint.checkpoint", "device"),
 )
 ALWAYS = (
     *(f"components.{group}" for group in OWN_GROUPS),
-    *("torch.nn", "torch.optim", "torch._C._nn"),
+    *("torch.nn", "torch.optim", "torch._C._nn", "torch.distributed.algorithms"),
 )
 """What can be called with any arguments: nothing in it starts a program, or runs what it loads.
 
@@ -104,8 +107,9 @@ def _targets(node: Any, key: str) -> Iterator[tuple[str, str]]:
         for i, item in enumerate(node):
             yield from _targets(item, join(key, i))
     elif isinstance(node, dict):
-        if isinstance(node.get("_target_"), str):
-            yield join(key, "_target_"), node["_target_"]
+        for name in NAMING:
+            if isinstance(node.get(name), str):
+                yield join(key, name), node[name]
         for name, child in node.items():
             yield from _targets(child, join(key, name))
 

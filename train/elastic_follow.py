@@ -91,8 +91,8 @@ def follow_elastic(plan: Plan) -> int:
         return FAILED
     _tell(node, "node 0 is gone, and the run with it")
     if line.roll is not None and line.roll.folder:
-        again = f"python -m train resume={line.roll.folder}"
-        print(f"go on with: {again}, on other nodes with their cluster.node_rank", file=sys.stderr)
+        again = f"python -m train resume={line.roll.folder} cluster.node_rank={node}"
+        print(f"go on with: {again}", file=sys.stderr)
     return PREEMPTED
 
 
@@ -181,7 +181,7 @@ def _over(node: int, roll: Roll) -> int:
     if not roll.folder:
         _tell(node, "node 0 refused the run; its message says why")
     elif roll.word is not None:
-        _tell(node, failure.in_words(Failure(**roll.word), Path(roll.folder)))
+        _tell(node, failure.in_words(Failure(**roll.word), Path(roll.folder), node))
     return roll.exit_code
 
 

@@ -142,13 +142,13 @@ def _indivisible(
 def _nearest(batch: int, units: Mapping[int, int], good: Sequence[int]) -> str:
     every = math.lcm(*units.values())
     low = batch // every * every
-    sizes = [size for size in (low, low + every) if size and (size <= FAR * batch or not good)]
+    sizes = [size for size in (low, low + every) if size and size <= FAR * batch]
     words = [f"global_batch_size={size}" for size in sizes]
     if good:
         longest = max(_consecutive(good), key=len)
         span = f"{longest[0]}:{longest[-1]}" if len(longest) > 1 else f"{longest[0]}"
         words.append(f"cluster.nnodes={span}")
-    return " or ".join(words)
+    return " or ".join(words) or "a range with fewer numbers in it"
 
 
 def _runs(numbers: Sequence[int]) -> str:

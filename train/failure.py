@@ -243,12 +243,14 @@ def headline(failure: Failure) -> str:
     return f"{who} {'was preempted' if preempted else 'failed'}{when}: {failure.cause}"
 
 
-def in_words(failure: Failure, folder: Path) -> str:
-    """A failure for the console."""
+def in_words(failure: Failure, folder: Path, node_rank: int = 0) -> str:
+    """A failure for the console of a node."""
     lines = [headline(failure)]
     if failure.traceback_file:
         lines.append(f"its traceback: {folder / failure.traceback_file}")
     lines.append(f"the run's folder: {folder}")
     if failure.kind in ("preempted", "stopped", "killed", "stalled", "collective"):
-        lines.append(f"go on with: python -m train resume={folder}")
+        # The run's own words are node 0's.
+        other = f" cluster.node_rank={node_rank}" if node_rank else ""
+        lines.append(f"go on with: python -m train resume={folder}{other}")
     return "\n".join(lines)

@@ -47,7 +47,7 @@ def follow_node(plan: Plan) -> int:
         print(f"node {node}: {stop}", file=sys.stderr)
         return PREEMPTED
     if first is not None:
-        print(f"node {node}: {failure.in_words(first, Path(ticket.folder))}", file=sys.stderr)
+        print(f"node {node}: {failure.in_words(first, Path(ticket.folder), node)}", file=sys.stderr)
     return exit_code(first)
 
 

@@ -54,6 +54,7 @@ class Loop:
         max_skips: skipped steps in a row that end the run; None when nothing is skipped.
         gate: what kept a step that was skipped from being applied, other than an overflow.
         compare_replicas: called every `drift_every` steps, where that is not 0; may raise.
+        main: whether this rank speaks for all, which judge a step alike.
         patience: evaluations in a row without a lower `val/loss` that end the run; None never.
         on_update: called once, after this attempt's first step that changed the weights.
         progress: steps taken.
@@ -86,6 +87,7 @@ class Loop:
     gate: Gate = field(default_factory=Gate)
     compare_replicas: Callable[[], None] = lambda: None
     drift_every: int = 0
+    main: bool = True
     lower_is_better: Collection[str] = ()
     scales: list[float] = field(default_factory=list)
     evaluations: list[float] = field(default_factory=list)
@@ -198,7 +200,7 @@ class Loop:
             )
         if not result.applied:
             self._skipped(result, verdict)
-        elif verdict is not None:
+        elif verdict is not None and self.main:
             log.warning("step %d: %s", self.step, verdict.cause)
 
     def _skipped(self, result: Step, verdict: Verdict | None) -> None:
@@ -208,7 +210,7 @@ class Loop:
         if verdict is not None and self.gate.stops(verdict):
             self._record()
             raise kept_out(self.step, verdict)
-        if verdict is not None:
+        if verdict is not None and self.main:
             log.warning("step %d is skipped: %s", self.step, verdict.cause)
         self.scales.append(result.loss_scale)
         if self.max_skips is not None and len(self.scales) >= self.max_skips:

@@ -14,7 +14,7 @@ OF_AN_ATTEMPT = ("nodes", "world_size")
 def put_aside(folder: Path, attempt: int, ranks: Collection[int] | None = None) -> None:
     """Leave nothing of an attempt that could be taken for the next one's.
 
-    Tracebacks and the summary are kept, under `logs/attempt-N.*`.
+    Tracebacks, stacks and the summary are kept, under `logs/attempt-N.*`.
 
     Args:
         ranks: whose; None is everybody's.
@@ -24,8 +24,10 @@ def put_aside(folder: Path, attempt: int, ranks: Collection[int] | None = None) 
     for name in names:
         for path in logs.glob(f"{name}.failure.json"):
             path.unlink(missing_ok=True)
-        for path in logs.glob(f"{name}.traceback.txt"):
-            if not path.name.startswith("attempt-"):
+        for path in (*logs.glob(f"{name}.traceback.txt"), *logs.glob(f"{name}.stacks.txt")):
+            if not path.stat().st_size:
+                path.unlink()  # of a rank that nobody has asked for its stacks
+            elif not path.name.startswith("attempt-"):
                 path.rename(logs / f"attempt-{attempt}.{path.name}")
     if ranks is None:
         with suppress(FileNotFoundError):

@@ -11,6 +11,8 @@ from yaml import YAMLError
 
 from components.errors import ConfigError
 from train.command_line import CommandLine, parse
+from train.config_tree import as_written
+from train.folder_words import check_config_folder, check_words
 from train.hydra_api import CONF
 from train.merge import folder_word, key_of, merged
 
@@ -74,17 +76,19 @@ def _own_words(folder: Path) -> _Words:
     try:
         overrides = OmegaConf.load(folder / ".hydra" / "overrides.yaml")
         hydra = OmegaConf.load(folder / ".hydra" / "hydra.yaml").hydra
-        name, found = hydra.job.config_name, hydra.runtime.config_sources
+        name = str(hydra.job.config_name)
+        sources = {one.provider: str(one.path) for one in hydra.runtime.config_sources}
         if not isinstance(overrides, ListConfig):
             raise AttributeError("overrides.yaml holds no list")
-    except (OSError, AttributeError, YAMLError) as error:
+    except (OSError, AttributeError, TypeError, YAMLError) as error:
         raise ConfigError(
             f"resume={folder}: its .hydra folder, which says how the run was started, cannot be "
             f"read ({str(error).splitlines()[0]}). Give the same overrides again with "
             f"hydra.run.dir={folder} resume=auto."
         ) from error
-    sources = {source.provider: source.path for source in found}
-    flags = {"--config-name": str(name)}
+    words = [str(text) for text in as_written(overrides)]
+    check_words(words, folder, "resume")
+    flags = {"--config-name": name}
     main = sources.get("main", str(CONF))
     if not Path(main).is_dir():
         print(f"resume={folder}: {main} is gone, and {CONF} takes its place", file=sys.stderr)
@@ -92,7 +96,10 @@ def _own_words(folder: Path) -> _Words:
         flags["--config-path"] = main
     if "command-line" in sources:
         flags["--config-dir"] = sources["command-line"].removeprefix("file://")
-    return _Words([str(text) for text in overrides], flags)
+    for flag in ("--config-path", "--config-dir"):
+        if flag in flags:
+            check_config_folder(flags[flag], folder, "resume")
+    return _Words(words, flags)
 
 
 def _flags(line: CommandLine, own: _Words) -> list[str]:

@@ -90,7 +90,10 @@ RANGES = {
         lambda value: 0 < value < float("inf"),
         "must be a positive number: so many times the scatter above the median is a spike",
     ),
-    "spike_window": _at_least(5, "updates that a median and a scatter are taken of"),
+    "spike_window": (
+        (lambda value: 5 <= value <= 1_000_000),
+        "must be 5 to 1,000,000: updates that a median and a scatter are taken of",
+    ),
     "drift_every": _at_least(0, "steps between comparisons of replicas, 0 for none"),
 }
 

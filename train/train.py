@@ -108,6 +108,7 @@ def train(
         max_skips=precision.max_consecutive_skips if precision.scaled or gate.skips else None,
         patience=config.patience,
         on_update=recorder.note_dtypes,
+        main=ranks.main,
         progress=progress,
         gate=gate,
         compare_replicas=comparison(parallel, ranks, progress, config.drift_every),

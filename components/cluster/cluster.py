@@ -10,6 +10,9 @@ from typing import Literal
 from components.cluster.node_count import elastic, node_counts
 from components.errors import ConfigError
 
+MOST = 1e8
+"""Of seconds (three years) and processes: more is a mistake, and not a number is none."""
+
 CPU_PROCESSES = 2
 """Ranks on a machine without a GPU: enough to see a strategy work."""
 
@@ -91,17 +94,17 @@ class Cluster:
         positive = ("nproc_per_node", "nnodes", "timeout_s", "start_timeout_s", "preempt_grace_s")
         for key in (*positive, "threads_per_rank"):
             value = getattr(self, key)
-            if value != "auto" and value <= 0:
-                raise ConfigError(f"cluster.{key}={value} must be above 0.")
-        if self.settle_s < 0:
+            if value != "auto" and not 0 < value <= MOST:
+                raise ConfigError(f"cluster.{key}={value} must be above 0, and at most {MOST:g}.")
+        if not 0 <= self.settle_s <= MOST:
             raise ConfigError(
                 f"cluster.settle_s={self.settle_s} must be 0 or more seconds; 0 waits for no node "
                 "beyond the fewest of cluster.nnodes."
             )
-        if self.stall_s is not None and not self.stall_s > 0:
+        if self.stall_s is not None and not 1 <= self.stall_s <= MOST:
             raise ConfigError(
-                f"cluster.stall_s={self.stall_s} must be above 0 seconds, in which every healthy "
-                "step, evaluated micro-batch or save ends; null watches for no stall."
+                f"cluster.stall_s={self.stall_s} must be 1 to {MOST:g} seconds, in which every "
+                "healthy step, evaluated micro-batch or save ends; null watches for no stall."
             )
         if self.max_restarts < 0:
             raise ConfigError(
@@ -125,10 +128,11 @@ class Cluster:
             )
         if self.nnodes > 1:
             host, _, port = (self.rdzv_endpoint or "").rpartition(":")
-            if not host or not port.isdigit():
+            if not host or not port.isdecimal() or not 0 < int(port) < 65536:
                 raise ConfigError(
                     f"cluster.rdzv_endpoint={self.rdzv_endpoint} must be host:port of node 0 with "
-                    f"cluster.nnodes={self.nnodes}, as in cluster.rdzv_endpoint=node0:29500."
+                    f"cluster.nnodes={self.nnodes}, as in cluster=multi_node "
+                    "cluster.rdzv_endpoint=node0:29500."
                 )
         if self.backend == "nccl" and self.device_type() == "cpu":
             raise ConfigError(

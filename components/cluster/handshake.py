@@ -193,7 +193,7 @@ def _looked_for_at_home(host: str) -> str:
     """A hint, where a name of this machine's loopback leads to nobody."""
     with suppress(OSError):
         address = socket.gethostbyname(host)
-        if address.startswith("127."):
+        if address.startswith("127.") and address != host:
             return f": here {host} is {address}, this machine itself; see its /etc/hosts"
     return ""
 

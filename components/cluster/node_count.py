@@ -6,6 +6,9 @@ import re
 
 from components.errors import ConfigError
 
+MOST = 1024
+"""Nodes of a run that come and go."""
+
 RANGE = re.compile(r"(\d+):(\d+)")
 
 
@@ -19,6 +22,11 @@ def node_counts(nnodes: int | str) -> tuple[int, int]:
         return nnodes, nnodes
     match = RANGE.fullmatch(nnodes)
     least, most = (int(match[1]), int(match[2])) if match else (0, 0)
+    if most > MOST:
+        raise ConfigError(
+            f"cluster.nnodes={nnodes}: a run goes on with up to {MOST} nodes, for each number of "
+            f"which its sizes are worked out. Take cluster.nnodes={min(least, MOST)}:{MOST}."
+        )
     if not 1 <= least <= most or most == 1:
         raise ConfigError(
             f"cluster.nnodes={nnodes} must be a number of nodes, or the fewest and the most of "

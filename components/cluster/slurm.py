@@ -76,9 +76,16 @@ def endpoint(environ: Mapping[str, str]) -> tuple[str, int]:
 
 
 def first_host(nodelist: str) -> str:
-    """The first host of Slurm's compact list: `gpu[03-05,9],login` gives `gpu03`."""
+    """The first host of Slurm's compact list: `gpu[03-05,9],login` gives `gpu03`.
+
+    Raises:
+        ConfigError: for what is no such list.
+    """
     match = re.match(r"([^\[,]+)(?:\[([^\],-]+))?", nodelist)
-    assert match is not None, nodelist
+    if match is None:
+        raise ConfigError(
+            f"{nodelist} in SLURM_STEP_NODELIST is no list of hosts, as in gpu[03-05,9],login."
+        )
     return match.group(1) + (match.group(2) or "")
 
 

@@ -85,7 +85,10 @@ class _Bar:
 def training_line(record: dict[str, Any], steps: int, eta: bool = True) -> str:
     """A training record in words; what it does not hold is left out."""
     step, step_time = record["step"], record.get("step_time_s")
-    parts = [f"step {step}/{steps}", f"loss {_metric(record['train/loss'])}"]
+    loss, skipped = record["train/loss"], record.get("skipped_steps", 0)
+    # Null is not finite, and is what there is of a loss when all steps were skipped.
+    told = "of no update" if loss is None and skipped else _metric(loss)
+    parts = [f"step {step}/{steps}", f"loss {told}"]
     if eta and step_time and step < steps:
         # Early in the line: a narrow terminal cuts its end off.
         parts.insert(1, f"eta {_duration((steps - step) * step_time)}")
@@ -93,9 +96,11 @@ def training_line(record: dict[str, Any], steps: int, eta: bool = True) -> str:
         parts.append(f"grad {_number(record['train/grad_norm'], '.3g')}")
     if "lr" in record:
         parts.append(f"lr {_number(record['lr'], '.2e')}")
-    scale, skipped = record.get("loss_scale", 1.0), record.get("skipped_steps", 0)
+    scale = record.get("loss_scale", 1.0)
+    if scale not in (None, 1.0):
+        parts.append(f"scale {_number(scale, 'g')}")
     if skipped or scale not in (None, 1.0):
-        parts.append(f"scale {_number(scale, 'g')} skipped {skipped}")
+        parts.append(f"skipped {skipped}")
     if step_time and step and record.get("samples"):
         # The mean global batch over the time of a step: right after a resume, too.
         parts.append(f"{_short(record['samples'] / step / step_time)} samples/s")

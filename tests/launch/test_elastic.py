@@ -105,8 +105,7 @@ def test_node_0_dies_and_takes_the_run_with_it(tmp_path: Path) -> None:
     assert outcome.code == 75
     assert outcome.stderr.endswith(
         "node 1: node 0 is gone, and the run with it\n"
-        f"go on with: python -m train resume={outcome.run.folder}, on other nodes with their "
-        "cluster.node_rank\n"
+        f"go on with: python -m train resume={outcome.run.folder} cluster.node_rank=1\n"
     )
 
 

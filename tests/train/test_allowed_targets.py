@@ -139,3 +139,16 @@ def test_every_target_of_the_projects_own_configs_may_stand_in_a_runs_folder() -
     }
     assert {"components.cluster.cluster.Cluster", "torch.optim.AdamW"} <= found
     assert [name for name in found if not Limit(()).admits(name)] == []
+
+
+def test_a_hook_is_held_against_the_list_before_it_is_imported(own: Path) -> None:
+    folder, hook = own / "outputs" / "run", "parallel.comm_hook=outputs.run.planted.Net"
+    line, jobs = from_folder(folder, "parallel=ddp", hook)
+    with pytest.raises(ConfigError, match=f"{hook} was read in"):
+        check_allowed(line, jobs)
+    assert not Path("was_imported").exists()
+    for known in (
+        "components.parallel.comm_hooks.bf16_compress",
+        "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.fp16_compress_hook",
+    ):
+        check_allowed(*from_folder(folder, "parallel=ddp", f"parallel.comm_hook={known}"))

@@ -126,10 +126,20 @@ def _check_on_gpus(plan: Plan) -> None:
     """What a strategy has against the same ranks on GPUs."""
     from components.parallel.base import Cell, Parallel
     from components.precision import Precision
+    from train.blocks import checkpointing_of
     from train.kinds import build_kind
 
     config = plan.config
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     precision: Precision = build_kind(Precision, config.precision, "precision")
-    local, checkpointing = plan.local_world_size, config.activation_checkpointing
-    parallel.check(Cell(precision, "cuda", plan.world_size, local, plan.model, checkpointing))
+    parallel.check(
+        Cell(
+            precision,
+            "cuda",
+            plan.world_size,
+            plan.local_world_size,
+            plan.model,
+            checkpointing_of(config),
+            config.compile,
+        )
+    )

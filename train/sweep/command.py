@@ -10,6 +10,7 @@ from components.errors import ConfigError
 from train import hydra_api, lock, run_names, status
 from train.allowed_targets import KEY
 from train.command_line import CommandLine, Job, parse
+from train.folder_words import check_config_folder, check_words
 from train.merge import folder_word, key_of
 from train.slurm.launcher import SlurmLauncher
 from train.slurm.options import chosen, refuse_setup_of
@@ -39,6 +40,10 @@ def expand(line: CommandLine) -> CommandLine:
     if text is None or line.multirun:
         return line
     journal = read_journal(sweep_folder(text))
+    check_words(journal.words, journal.folder, "sweep.resume", sweep=True)
+    for word in journal.words:
+        if word.startswith(("--config-dir=", "--config-path=")):
+            check_config_folder(word.partition("=")[2], journal.folder, "sweep.resume")
     own = {KEY, *(key_of(word) for word in line.argv)}
     words = [word for word in journal.words if word == "--multirun" or _kept(key_of(word), own)]
     found = parse([*words, *line.argv])

@@ -43,8 +43,11 @@ def test_a_training_record_as_one_line() -> None:
 def test_scale_skips_and_mfu_show_when_there_are_any() -> None:
     record = {**TRAINING, "loss_scale": 65536.0, "skipped_steps": 2, "mfu": 0.4131}
     line = training_line(record, 400)
-    assert "scale 65536 skipped 2" in line
+    assert "scale 65536  skipped 2" in line
     assert "mfu 41.3%" in line
+    assert "loss of no update" in training_line({**record, "train/loss": None}, 400)
+    assert "skipped 2" in training_line({**TRAINING, "skipped_steps": 2}, 400)
+    assert "scale" not in training_line({**TRAINING, "skipped_steps": 2}, 400)
     assert "loss not finite" in training_line({**TRAINING, "train/loss": None}, 400)
 
 
