@@ -55,7 +55,8 @@ def test_parameter_counts(name: str, parameters: int) -> None:
 
 
 def test_every_config_is_counted() -> None:
-    assert {path.stem for path in (CONF / "model").glob("*.yaml")} == PARAMETERS.keys()
+    there = {path.stem for path in (CONF / "model").glob("*.yaml")}
+    assert there - {"parameters"} == PARAMETERS.keys()  # that one is any number of them
 
 
 def test_the_published_models_keep_their_own_vocabulary_and_length() -> None:
