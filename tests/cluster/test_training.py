@@ -68,8 +68,12 @@ def test_two_disks(tmp_path: Path, hosts: list[Host], alone: Run) -> None:
 
 
 def test_a_failure_to_prepare_on_one_node_is_everybodys(tmp_path: Path, hosts: list[Host]) -> None:
-    further = words(tmp_path, *SHORT, "+data.fails=true", "+data.on_host=node1")
-    outcomes = ends(hosts, tmp_path, *further)
+    """It prepares on a disk of its own: on a common one the other might have done so for it."""
+    cwd, disk = tmp_path / "cwd", tmp_path / "disk"
+    cwd.mkdir()
+    disk.mkdir()
+    fails = ("+data.fails=true", "+data.on_host=node1", "checkpoint=weights")
+    outcomes = ends(hosts, cwd, *words(cwd, *SHORT, *fails), mounts={1: {cwd: disk}})
     assert [outcome.code for outcome in outcomes] == [1, 1]
     error = outcomes[0].run.status["error"]
     assert error["rank"] == 1
