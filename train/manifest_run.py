@@ -186,11 +186,10 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     """Ranks of a pod, and the sizes of a step on all of them."""
     from components.checkpoint.checkpoint import Checkpoint
     from components.cluster.cluster import Cluster
-    from components.parallel.base import Cell, Parallel, refuse_half_parameters
+    from components.parallel.base import Parallel, refuse_half_parameters
     from components.precision import Precision
-    from train.blocks import checkpointing_of
     from train.kinds import build_kind, build_loggers
-    from train.preflight import on_meta, refuse_several, sizes_of
+    from train.preflight import cell_of, on_meta, refuse_several, sizes_of
 
     here = config.cluster.copy()
     with open_dict(here):  # the rest of the options is checked without the pods' hardware
@@ -216,13 +215,5 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     world = nnodes * nproc
     asking = f"cluster.nproc_per_node={nproc} and cluster.nnodes={nnodes} ask for"
     refuse_several(parallel, world, asking)
-    cell = Cell(
-        precision,
-        config.cluster.device,
-        world,
-        nproc,
-        model,
-        checkpointing_of(config),
-        config.compile,
-    )
+    cell = cell_of(config, precision, config.cluster.device, world, nproc, model)
     return nproc, sizes_of(config, parallel, cell)

@@ -59,15 +59,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     device = cluster.device_type()
     if config.compile:
         refuse_without_compiler(device)
-    cell = Cell(
-        precision=precision,
-        device=device,
-        world_size=world_size,
-        local_world_size=local_world_size,
-        model=model,
-        checkpointing=checkpointing_of(config),
-        compiled=config.compile,
-    )
+    cell = cell_of(config, precision, device, world_size, local_world_size, model)
     by_count: dict[int, sizes.Sizes] = {}
     if cluster.elastic:
         check_elastic(cluster, checkpoint, config)
@@ -99,6 +91,26 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         parallel=parallel.name,
         model=model,
         by_count=by_count,
+    )
+
+
+def cell_of(
+    config: DictConfig,
+    precision: Precision,
+    device: str,
+    world_size: int,
+    local_world_size: int,
+    model: nn.Module,
+) -> Cell:
+    """What a strategy is asked about, with all that the config puts around the model's blocks."""
+    return Cell(
+        precision=precision,
+        device=device,
+        world_size=world_size,
+        local_world_size=local_world_size,
+        model=model,
+        checkpointing=checkpointing_of(config),
+        compiled=config.compile,
     )
 
 

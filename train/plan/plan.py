@@ -10,10 +10,9 @@ from omegaconf import DictConfig
 from torch import nn
 
 from components.device import Device
-from components.parallel.base import Cell, Parallel, refuse_half_parameters
+from components.parallel.base import Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
-from train.blocks import checkpointing_of
 from train.kinds import build_kind, build_objective
 from train.plan.activations import Activations, sample_of
 from train.plan.facts import Facts, bare, facts_of
@@ -28,7 +27,7 @@ from train.plan.strategies import Kind, kind_of
 from train.plan.timeline import Timeline
 from train.plan.trace import Event, Way
 from train.plan.traffic import Message
-from train.preflight import on_meta, refuse_several, sizes_of
+from train.preflight import cell_of, on_meta, refuse_several, sizes_of
 from train.targets import build
 
 
@@ -224,15 +223,7 @@ def _sizes(
     """
     asking = f"cluster.nproc_per_node={place.per_node} and cluster.nnodes={place.nodes} ask for"
     refuse_several(parallel, place.world_size, asking)
-    cell = Cell(
-        precision=precision,
-        device=place.device_kind,
-        world_size=place.world_size,
-        local_world_size=place.per_node,
-        model=model,
-        checkpointing=checkpointing_of(config),
-        compiled=config.compile,
-    )
+    cell = cell_of(config, precision, place.device_kind, place.world_size, place.per_node, model)
     degree = parallel.dp_degree(place.world_size)
     accumulation = parallel.default_accumulation(place.world_size)
     if place.sizes_given or config.global_batch_size % (degree * accumulation) == 0:

@@ -124,22 +124,14 @@ def _ranks(options: SlurmOptions, job: Job, device: str) -> Any:
 
 def _check_on_gpus(plan: Plan) -> None:
     """What a strategy has against the same ranks on GPUs."""
-    from components.parallel.base import Cell, Parallel
+    from components.parallel.base import Parallel
     from components.precision import Precision
-    from train.blocks import checkpointing_of
     from train.kinds import build_kind
+    from train.preflight import cell_of
 
     config = plan.config
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     precision: Precision = build_kind(Precision, config.precision, "precision")
     parallel.check(
-        Cell(
-            precision,
-            "cuda",
-            plan.world_size,
-            plan.local_world_size,
-            plan.model,
-            checkpointing_of(config),
-            config.compile,
-        )
+        cell_of(config, precision, "cuda", plan.world_size, plan.local_world_size, plan.model)
     )
