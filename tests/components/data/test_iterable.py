@@ -70,19 +70,33 @@ class Uneven(IterableDataset):
 
 
 def over_ranks(ranks: int, work: Callable[[int, Callable[[bool], bool]], Any]) -> list[Any]:
-    """`work(rank, agree)` for each rank in a thread of its own; `agree` meets all of them."""
+    """`work(rank, agree)` for each rank in a thread of its own; `agree` meets all of them.
+
+    One thread runs at a time: PyTorch takes its generator's lock with the interpreter's lock
+    held, and may give the latter up inside (to a collection of garbage), so that two threads
+    that draw at once can wait for each other for ever. Ranks are processes and do not.
+    """
     barrier = threading.Barrier(ranks, timeout=20)
+    turn = threading.Lock()
     answers = [False] * ranks
+
+    def meet() -> None:
+        turn.release()
+        try:
+            barrier.wait()
+        finally:
+            turn.acquire()
 
     def on(rank: int) -> Any:
         def agree(mine: bool) -> bool:
             answers[rank] = mine
-            barrier.wait()
+            meet()
             everybody = all(answers)
-            barrier.wait()
+            meet()
             return everybody
 
-        return work(rank, agree)
+        with turn:
+            return work(rank, agree)
 
     with ThreadPoolExecutor(ranks) as pool:
         return list(pool.map(on, range(ranks)))
