@@ -6,10 +6,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import torch
 from omegaconf import DictConfig, open_dict
 from torch import nn
-from torch.nn.parameter import is_lazy
 
 from components.checkpoint import folders
 from components.checkpoint.checkpoint import Checkpoint
@@ -21,9 +19,10 @@ from components.model.compiled import refuse_without_compiler
 from components.parallel.base import Cell, Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
-from train.blocks import checkpointing_of, wrap_blocks
+from train.blocks import checkpointing_of
 from train.elastic_sizes import check_elastic, sizes_by_count
-from train.kinds import build_kind, build_loggers, build_objective
+from train.kinds import build_kind, build_loggers
+from train.meta_model import on_meta
 from train.optimizer_trial import try_optimizer
 from train.placement import placed
 from train.run_plan import Plan
@@ -130,22 +129,6 @@ def sizes_of(config: DictConfig, parallel: Parallel, cell: Cell) -> sizes.Sizes:
     )
     parallel.check_sizes(cell.world_size, step.micro_batch_size, step.accumulation)
     return step
-
-
-def on_meta(config: DictConfig) -> nn.Module:
-    """The model without data: its shapes, dtypes and blocks, at no cost in memory."""
-    with torch.device("meta"):
-        model: nn.Module = build_kind(nn.Module, config.model, "model")
-    lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
-    if lazy:
-        raise ConfigError(
-            f"model._target_={config.model._target_} has parameters without a shape "
-            f"({', '.join(lazy[:3])}), as torch's lazy modules do until their first forward. "
-            "Give the modules their sizes: nn.Linear(in_features, ...), not nn.LazyLinear(...)."
-        )
-    build_objective(config, model)
-    wrap_blocks(model, config)
-    return model
 
 
 def _ranks(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from components.cluster.cgroup import memory_folders
+
 COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
@@ -18,14 +20,8 @@ def oom_kills(root: Path = Path("/")) -> int:
     v1; `oom_kill` in /proc/vmstat.
     """
     paths = {root / "proc/vmstat"}
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, own = line.split(":", 2)
-        # A container may see its own cgroup as the root of what is mounted.
-        for place in (own.lstrip("/"), ""):
-            if controllers == "":
-                paths.add(root / "sys/fs/cgroup" / place / "memory.events")
-            elif "memory" in controllers.split(","):
-                paths.add(root / "sys/fs/cgroup/memory" / place / "memory.oom_control")
+    for folder, second in memory_folders(root):
+        paths.add(folder / ("memory.events" if second else "memory.oom_control"))
     return sum(int(count) for path in paths for count in COUNT.findall(_read(path)))
 
 

@@ -1,4 +1,4 @@
-"""Traces of a config's model, shared by the cells that compute alike."""
+"""A config's model and its traces, shared by the cells that compute alike."""
 
 from __future__ import annotations
 
@@ -13,16 +13,29 @@ from components.errors import ConfigError
 from components.objective import Objective
 from components.precision import Precision
 from train.kinds import build_kind
+from train.meta_model import on_meta
 from train.plan.repeat import repeated, shortened
 from train.plan.timeline import Timeline
 from train.plan.trace import Event, Sample, Way, trace
 
 
-def sample_of(config: DictConfig) -> Sample:
-    """One sample of the config's data, as shapes; reads the data where only they tell."""
+def sample_of(config: DictConfig, may_read: bool) -> Sample:
+    """One sample of the config's data, as shapes.
+
+    Args:
+        may_read: whether the data are read where only they tell.
+
+    Raises:
+        ConfigError: when they do not tell, and may not be read.
+    """
     data: Data = build_kind(Data, config.data, "data")
     pair = data.example()
     if pair is None:
+        if not may_read:
+            raise ConfigError(
+                f"data._target_={config.data._target_} does not say before it is prepared what a "
+                "sample looks like; its method `example` could"
+            )
         data.prepare()
         samples = data.train_set()
         pair = next(iter(samples)) if not hasattr(samples, "__getitem__") else samples[0]
@@ -30,38 +43,56 @@ def sample_of(config: DictConfig) -> Sample:
 
 
 class Activations:
-    """Timelines by what they depend on: model, data, way. Kept for the cells of a cube."""
+    """Models, and timelines by what they depend on: model, data, way. Kept for a cube's cells."""
 
     def __init__(self) -> None:
+        self._models: dict[str, nn.Module] = {}
         self._known: dict[str, Timeline] = {}
+
+    def model(self, config: DictConfig) -> nn.Module:
+        """The config's model on the meta device; one for all cells, so nobody may change it.
+
+        Raises:
+            ConfigError: for a model that cannot be built, or whose blocks cannot be wrapped.
+        """
+        key = repr((config.model, config.get("objective"), config.compile))
+        if key not in self._models:
+            self._models[key] = on_meta(config)
+        return self._models[key]
 
     def timeline(
         self, config: DictConfig, model: nn.Module, objective: Objective, sample: Sample, way: Way
     ) -> Timeline:
         """What a micro-batch of the config's model makes and keeps.
 
-        Raises:
-            ConfigError: when the model cannot be run without data.
+        Asked of a model that cannot be run without data, it raises ConfigError.
         """
-        # Half types differ in their range, not in what is kept.
-        way = replace(way, precision=_HALF if way.precision.mixed else _FULL)
+        mixed = way.precision.mixed
+        # Half types differ in their range, not in what is kept; fp32 has no half copies.
+        way = replace(way, precision=_HALF if mixed else _FULL, half=way.half and mixed)
         parts = (config.model, config.data, config.get("objective"))
         key = repr((parts, way))
         if key not in self._known:
-            try:
-                self._known[key] = Timeline(
-                    lambda rows: _events(model, objective, sample, rows, way)
-                )
-            except ConfigError:
-                raise
-            except Exception as error:
-                raise ConfigError(
-                    f"model._target_={config.model._target_} cannot be planned for: run on shapes "
-                    f"alone, without data, it fails with {type(error).__name__}: "
-                    f"{str(error).splitlines()[0] if str(error) else ''}. A model whose operations "
-                    "depend on the values of its inputs has to be tried."
-                ) from error
+            target = config.model._target_
+            self._known[key] = Timeline(
+                lambda rows: _traced(target, model, objective, sample, rows, way)
+            )
         return self._known[key]
+
+
+def _traced(
+    target: str, model: nn.Module, objective: Objective, sample: Sample, rows: int, way: Way
+) -> list[Event]:
+    try:
+        return _events(model, objective, sample, rows, way)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"model._target_={target} cannot be planned for: run on shapes alone, without data, "
+            f"it fails with {type(error).__name__}: {(str(error).splitlines() or [''])[0]}. "
+            "A model whose operations depend on the values of its inputs has to be tried."
+        ) from error
 
 
 _FULL = Precision(name="fp32", compute_dtype="float32")

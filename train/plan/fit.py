@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 LARGEST = 2**20
 """Samples beyond which nobody looks."""
@@ -17,6 +18,7 @@ def largest_fitting(memory: int, peak: Callable[[int], int]) -> int:
     Args:
         peak: bytes of a micro-batch of so many samples; grows with them.
     """
+    peak = cache(peak)
     low, high = 0, 1
     while high <= LARGEST and peak(high) <= memory:
         low, high = high, high * 4

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
 from components.cluster.cluster import Cluster
+from components.cluster.device_memory import rank_memory
 from components.device import Device
 from train.kinds import build_kind
 
@@ -62,13 +62,4 @@ def place_of(
     cluster: Cluster = build_kind(Cluster, node, "cluster")
     kind = cluster.device_type()
     per_node = cluster.local_world_size(one_process)
-    return Place(nodes, per_node, kind, None, _memory(kind, per_node), sizes_given)
-
-
-def _memory(kind: str, per_node: int) -> int:
-    """Of one rank on this machine."""
-    if kind == "cuda":
-        import torch
-
-        return torch.cuda.get_device_properties(0).total_memory
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // per_node
+    return Place(nodes, per_node, kind, None, rank_memory(kind, per_node), sizes_given)

@@ -10,25 +10,22 @@ from omegaconf import DictConfig
 from torch import nn
 
 from components.device import Device
-from components.parallel.base import Parallel, refuse_half_parameters
+from components.parallel.base import Parallel
 from components.precision import Precision
 from train import sizes
-from train.kinds import build_kind, build_objective
-from train.plan.activations import Activations, sample_of
-from train.plan.facts import Facts, bare, facts_of
+from train.kinds import build_kind
+from train.plan.activations import Activations
 from train.plan.fit import largest_fitting
 from train.plan.held.pipeline import hidden_bytes
-from train.plan.holding import Holding, Share
-from train.plan.optimizer_cost import cost_of
+from train.plan.holding import Share
 from train.plan.paper import paper_bytes
 from train.plan.place import Place
 from train.plan.seconds import compute_seconds, model_flop, rate, update_seconds
-from train.plan.strategies import Kind, kind_of
-from train.plan.timeline import Timeline
-from train.plan.trace import Event, Way
+from train.plan.strategies import kind_of
+from train.plan.subject import subject_of
+from train.plan.trace import Event
 from train.plan.traffic import Message
-from train.preflight import cell_of, on_meta, refuse_several, sizes_of
-from train.targets import build
+from train.preflight import cell_of, refuse_several, sizes_of
 
 
 @dataclass(frozen=True)
@@ -82,21 +79,6 @@ class Plan:
         return {**asdict(self), "headroom": self.headroom}
 
 
-@dataclass(frozen=True)
-class Subject:
-    """What is planned for: a model with its trace, or a bare number of parameters.
-
-    Attributes:
-        timeline: None for a bare number.
-    """
-
-    facts: Facts
-    model: nn.Module | None
-    timeline: Timeline | None
-    sample_bytes: int
-    notes: tuple[str, ...]
-
-
 def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
     """Plan one cell.
 
@@ -113,22 +95,13 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
     kind = kind_of(parallel)
     gpu = place.device_kind == "cuda"
-    subject = _subject(config, precision, kind.way(parallel, precision, gpu), activations)
+    subject = subject_of(config, precision, kind.way(parallel, precision, gpu), activations)
     step, notes = None, subject.notes
     if subject.model is not None:
         step, said = _sizes(config, parallel, precision, place, subject.model)
         notes += said
-    share = Share(
-        facts=subject.facts,
-        precision=precision,
-        world_size=place.world_size,
-        optimizer=cost_of(build(config.optimizer, "optimizer")),
-        sample_bytes=subject.sample_bytes,
-        rows=step.micro_batch_size if step else 1,
-        accumulation=step.accumulation if step else 1,
-        gpu=gpu,
-    )
-    holding = _held(kind, parallel, share, subject)
+    share = subject.share(config, precision, place.world_size, step, gpu)
+    holding = subject.held(kind, parallel, share)
     device = place.device
     logits = 0
     events: list[Event] = []
@@ -141,7 +114,7 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
     if place.memory_bytes is not None and subject.timeline is not None:
         largest = largest_fitting(
             place.memory_bytes,
-            lambda rows: _held(kind, parallel, replace(share, rows=rows), subject).peak.total,
+            lambda rows: subject.held(kind, parallel, replace(share, rows=rows)).peak.total,
         )
     state = share.optimizer.matrix
     return Plan(
@@ -183,36 +156,6 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
     )
 
 
-def _subject(
-    config: DictConfig, precision: Precision, way: Way, activations: Activations
-) -> Subject:
-    from components.model.parameters import check_count
-
-    if config.model._target_ == "components.model.parameters.Parameters":
-        note = (
-            "a bare number of parameters: without activations, and without what is gathered for "
-            "each layer"
-        )
-        return Subject(bare(check_count(config.model.count)), None, None, 0, (note,))
-    notes: tuple[str, ...] = ()
-    if config.compile:
-        config = config.copy()
-        config.compile = False
-        notes = ("what compiled blocks keep is not known before they are: counted as plain ones'",)
-    model = on_meta(config)
-    refuse_half_parameters(model, precision)
-    sample = sample_of(config)
-    timeline = activations.timeline(config, model, build_objective(config, model), sample, way)
-    length = getattr(model, "seq_len", None)
-    if length is not None and sample.inputs.dim() == 1 and len(sample.inputs) != length:
-        notes += (
-            f"sequences of {len(sample.inputs):,} tokens, as data.seq_len says; the model takes up "
-            f"to {length:,}, for which add data.seq_len={length}",
-        )
-    size = sample.inputs.nbytes + sample.targets.nbytes
-    return Subject(facts_of(model), model, timeline, size, notes)
-
-
 def _sizes(
     config: DictConfig, parallel: Parallel, precision: Precision, place: Place, model: nn.Module
 ) -> tuple[sizes.Sizes, tuple[str, ...]]:
@@ -236,15 +179,6 @@ def _sizes(
         f"global_batch_size={step.global_batch_size}"
     )
     return step, (note,)
-
-
-def _held(kind: Kind, parallel: Parallel, share: Share, subject: Subject) -> Holding:
-    holding = kind.holding(parallel, share, subject.model)
-    if subject.timeline is None:
-        holding.run_bare()
-    else:
-        holding.run(subject.timeline.at(share.rows))
-    return holding
 
 
 def logits_bytes(events: Sequence[Event]) -> int:

@@ -10,12 +10,6 @@ from torch import nn
 
 from components.errors import ConfigError
 from components.parallel.base import Parallel
-from components.parallel.ddp import DDP
-from components.parallel.dp import DP
-from components.parallel.fsdp import FSDP
-from components.parallel.pipeline import Pipeline
-from components.parallel.single import Single
-from components.parallel.zero import Zero
 from components.precision import Precision
 from train.plan import traffic
 from train.plan.facts import Facts
@@ -53,18 +47,18 @@ class Kind:
         return Way(precision, self.half, gpu, self.own_linear(strategy))
 
 
-def _ddp(ddp: DDP, share: Share, model: nn.Module | None) -> Holding:
+def _ddp(ddp: Any, share: Share, model: nn.Module | None) -> Holding:
     return (Bucketed if ddp.gradient_as_bucket_view else CopiedIntoBuckets)(share)
 
 
-def _zero(zero: Zero, share: Share, model: nn.Module | None) -> Holding:
+def _zero(zero: Any, share: Share, model: nn.Module | None) -> Holding:
     stand_in = model or _Bare(share.facts)
     device = "cuda" if share.gpu else "cpu"
     config = zero.deepspeed_config(stand_in, share.precision, device, None)
     return zero_holding(share, zero, config)
 
 
-def _pipeline(pipeline: Pipeline, share: Share, model: nn.Module | None) -> Holding:
+def _pipeline(pipeline: Any, share: Share, model: nn.Module | None) -> Holding:
     if model is None:
         raise ConfigError(
             "parallel=pipeline deals out blocks, and model=parameters has none. Take a model, "
@@ -91,28 +85,33 @@ def _nothing(strategy: Parallel, share: Share, arriving: int) -> list[Message]:
     return []
 
 
-KINDS: dict[type[Parallel], Kind] = {
-    Single: Kind(
+KINDS: dict[str, Kind] = {
+    "components.parallel.single.Single": Kind(
         False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()
     ),
-    DP: Kind(False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()),
-    DDP: Kind(False, _ddp, traffic.of_ddp, lambda _, world: Spread()),
-    FSDP: Kind(
+    "components.parallel.dp.DP": Kind(
+        False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()
+    ),
+    "components.parallel.ddp.DDP": Kind(False, _ddp, traffic.of_ddp, lambda _, world: Spread()),
+    "components.parallel.fsdp.FSDP": Kind(
         True,
         lambda fsdp, share, _: Sharded(share, fsdp),
         traffic.of_fsdp,
         lambda fsdp, world: Spread.all(world // fsdp.replicate),
     ),
-    Zero: Kind(
+    "components.parallel.zero.Zero": Kind(
         True,
         _zero,
         traffic.of_zero,
         lambda zero, world: Spread.stage(zero.options.stage, world),
         lambda zero: zero.options.stage == 3,
     ),
-    Pipeline: Kind(False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world)),
+    "components.parallel.pipeline.Pipeline": Kind(
+        False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world)
+    ),
 }
-"""By class; a subclass is planned for as the nearest of these."""
+"""By class; a subclass is planned for as the nearest of these. By name, so that only a strategy
+that is used is imported."""
 
 
 def kind_of(parallel: Parallel) -> Kind:
@@ -122,9 +121,10 @@ def kind_of(parallel: Parallel) -> Kind:
         ConfigError: for a strategy that it knows nothing of.
     """
     for cls in type(parallel).__mro__:
-        if cls in KINDS:
-            return KINDS[cls]
-    known = ", ".join(cls.__name__ for cls in KINDS)
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        if name in KINDS:
+            return KINDS[name]
+    known = ", ".join(name.rpartition(".")[2] for name in KINDS)
     raise ConfigError(
         f"parallel={parallel.name}: the plan does not know what {type(parallel).__qualname__} "
         f"holds and sends. It knows {known} and what is derived from them; tell it of another in "

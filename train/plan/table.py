@@ -9,6 +9,7 @@ from train.check.table import duration
 from train.command_line import common
 from train.plan.cells import PlannedCell
 from train.plan.plan import Plan
+from train.units import in_unit, said, unit_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,25 +160,6 @@ def _refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
             own = " ".join(word for word in cell.overrides if word not in shared)
             out.setdefault(cell.refused, []).append(own)
     return out
-
-
-UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-
-
-def unit_of(size: float) -> tuple[float, str]:
-    """The unit in which a table up to so many bytes is read best."""
-    return next((unit for unit in UNITS if size >= unit[0]), UNITS[-1])
-
-
-def said(size: float) -> str:
-    """Bytes with three digits and a unit."""
-    unit, name = unit_of(abs(size))
-    return f"{in_unit(size, unit)} {name}"
-
-
-def in_unit(size: float, unit: float) -> str:
-    """With three digits where they count."""
-    return f"{size / unit:.0f}" if abs(size) >= 100 * unit or not size else f"{size / unit:.3g}"
 
 
 def _line(console: Console, text: str) -> None:

@@ -15,7 +15,8 @@ class Timeline:
     """What one micro-batch of any size makes, keeps and computes.
 
     Bytes and FLOP of each event are linear in the samples: a part that does not depend on them
-    (half copies of weights) and a part for each. So two traces tell of all but one sample.
+    (half copies of weights) and a part for each. So two traces tell of all but one sample. The
+    first number that is asked for is traced itself: most runs ask for no other.
 
     Args:
         traced: the events of a micro-batch of so many samples.
@@ -23,17 +24,13 @@ class Timeline:
 
     def __init__(self, traced: Callable[[int], list[Event]]) -> None:
         self._traced = traced
-        self._known = {rows: traced(rows) for rows in (FEW, MORE)}
-        few, more = self._known[FEW], self._known[MORE]
-        # Where a model does other things for few samples than for more, each size is traced.
-        self._linear = [event[:2] for event in few] == [event[:2] for event in more]
+        self._known: dict[int, list[Event]] = {}
 
     def at(self, rows: int) -> list[Event]:
         """The events of a micro-batch of `rows` samples."""
-        if rows in self._known:
-            return self._known[rows]
-        if rows < FEW or not self._linear:
+        if rows not in self._known and (not self._known or rows < FEW or not self._linear()):
             self._known[rows] = self._traced(rows)
+        if rows in self._known:
             return self._known[rows]
         by = rows - FEW
         return [
@@ -42,3 +39,10 @@ class Timeline:
                 self._known[FEW], self._known[MORE], strict=True
             )
         ]
+
+    def _linear(self) -> bool:
+        """Whether a model does the same things for few samples as for more."""
+        for rows in (FEW, MORE):
+            if rows not in self._known:
+                self._known[rows] = self._traced(rows)
+        return [e[:2] for e in self._known[FEW]] == [e[:2] for e in self._known[MORE]]

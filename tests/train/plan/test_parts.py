@@ -113,8 +113,10 @@ def test_sizes_between_traces_are_linear() -> None:
         return trace(gpt(2), CrossEntropy(), ids(), rows, Way(BF16, False, False))
 
     line = Timeline(traced)
+    assert line.at(4) == traced(4)  # the first is traced itself
     assert line.at(5) == traced(5)
-    assert asked == [2, 3, 5]
+    assert line.at(4) is line.at(4)
+    assert asked == [4, 4, 2, 3, 5]
 
 
 def test_the_largest_that_fits() -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from components.parallel.fsdp import FSDP
 from train.plan.facts import Weight
 from train.plan.held.replicated import FP32
 from train.plan.holding import Holding, Share
+
+if TYPE_CHECKING:
+    from components.parallel.fsdp import FSDP
 
 ROOT = ""
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from components.parallel.zero import Zero
 from train.plan.held.zero3 import Stage3
 from train.plan.held.zero_flat import Bf16Stage1, Stage1, Stage2
 from train.plan.holding import Holding, Share
+
+if TYPE_CHECKING:
+    from components.parallel.zero import Zero
 
 
 def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:
