@@ -114,6 +114,8 @@ class Attempts:
 def show(plan: Plan, folder: Path) -> None:
     """Show what the run is."""
     print("\n".join([*plan.lines(), f"folder      {folder}", ""]), flush=True)
+    for warning in plan.warnings():
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def describe(plan: Plan, folder: Path, attempt: int) -> Ticket:

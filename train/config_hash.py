@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 VOLATILE = (
-    *("resume", "resume_allow", "run_id", "dry_run", "allowed_targets"),
+    *("resume", "resume_allow", "run_id", "dry_run", "allowed_targets", "memory_check"),
     *("sweep", "hydra"),
 )
 """Root keys that say how a run is started, not what it is."""

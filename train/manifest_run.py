@@ -188,9 +188,9 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     from components.cluster.cluster import Cluster
     from components.parallel.base import Parallel, refuse_half_parameters
     from components.precision import Precision
+    from train.cell import cell_of, refuse_several, sizes_of
     from train.kinds import build_kind, build_loggers
     from train.meta_model import on_meta
-    from train.preflight import cell_of, refuse_several, sizes_of
 
     here = config.cluster.copy()
     with open_dict(here):  # the rest of the options is checked without the pods' hardware

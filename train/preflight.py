@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
-from torch import nn
 
 from components.checkpoint import folders
 from components.checkpoint.checkpoint import Checkpoint
@@ -16,12 +15,13 @@ from components.cluster.joined import Joined
 from components.data.base import Data
 from components.errors import ConfigError
 from components.model.compiled import refuse_without_compiler
-from components.parallel.base import Cell, Parallel, refuse_half_parameters
+from components.parallel.base import Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
-from train.blocks import checkpointing_of
+from train.cell import cell_of, refuse_several, sizes_of
 from train.elastic_sizes import check_elastic, sizes_by_count
 from train.kinds import build_kind, build_loggers
+from train.memory_check import Here, check_memory
 from train.meta_model import on_meta
 from train.optimizer_trial import try_optimizer
 from train.placement import placed
@@ -66,6 +66,11 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     step = by_count[cluster.nnodes] if by_count else sizes_of(config, parallel, cell)
     parameters = sum(p.numel() for p in model.parameters())
     _check_disk(folder, parameters, checkpoint)
+    found, unforeseen = None, ""
+    if config.memory_check is not None:
+        nodes = min(by_count, default=cluster.nnodes)  # the fewest have the most to hold
+        here = Here(device, local_world_size, nodes, by_count.get(nodes, step))
+        found, unforeseen = check_memory(config, precision, parallel, here)
 
     config = config.copy()
     with open_dict(config):
@@ -90,45 +95,9 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         parallel=parallel.name,
         model=model,
         by_count=by_count,
+        forecast=found,
+        unforeseen=unforeseen,
     )
-
-
-def cell_of(
-    config: DictConfig,
-    precision: Precision,
-    device: str,
-    world_size: int,
-    local_world_size: int,
-    model: nn.Module,
-) -> Cell:
-    """What a strategy is asked about, with all that the config puts around the model's blocks."""
-    return Cell(
-        precision=precision,
-        device=device,
-        world_size=world_size,
-        local_world_size=local_world_size,
-        model=model,
-        checkpointing=checkpointing_of(config),
-        compiled=config.compile,
-    )
-
-
-def sizes_of(config: DictConfig, parallel: Parallel, cell: Cell) -> sizes.Sizes:
-    """The sizes of a step on a number of ranks, which need not be there.
-
-    Raises:
-        ConfigError: when the strategy does not take the cell, or the sizes do not multiply out.
-    """
-    parallel.check(cell)
-    step = sizes.solve(
-        config.global_batch_size,
-        config.micro_batch_size,
-        config.accumulation,
-        parallel.dp_degree(cell.world_size),
-        parallel.default_accumulation(cell.world_size),
-    )
-    parallel.check_sizes(cell.world_size, step.micro_batch_size, step.accumulation)
-    return step
 
 
 def _ranks(
@@ -141,23 +110,6 @@ def _ranks(
     asking = f"cluster.nproc_per_node={asked} and cluster.nnodes={nodes} ask for"
     refuse_several(parallel, world, f"{joined.launcher} started" if joined else asking)
     return cluster, local, world
-
-
-def refuse_several(parallel: Parallel, world: int, source: str) -> None:
-    """Refuse several ranks of a strategy that has one.
-
-    Args:
-        source: what asks for `world` of them, in words.
-
-    Raises:
-        ConfigError: with what works.
-    """
-    if parallel.one_process and world > 1:
-        raise ConfigError(
-            f"parallel={parallel.name} lives in one process, and {source} {world}. "
-            f"Nearest: parallel=ddp on {world} ranks, or parallel={parallel.name} with "
-            "cluster.nproc_per_node=1 on one node."
-        )
 
 
 def _check_disk(folder: Path, parameters: int, checkpoint: Checkpoint) -> None:

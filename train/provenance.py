@@ -89,6 +89,7 @@ def note_attempt(plan: Plan, folder: Path, attempt: int) -> None:
         **now,
         "cell": plan.cell,
         "seed": plan.config.seed,
+        "forecast": None if plan.forecast is None else plan.forecast.record(),
         "run": run_identity(before.get("run"), folder),
         "attempts": [*earlier, told],
     }

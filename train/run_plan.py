@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
 
 from components.cluster.cluster import Cluster
+from train.forecast import Forecast
 from train.sizes import Sizes
 
 
@@ -30,6 +31,8 @@ class Plan:
         changes: what it does otherwise than before.
         by_count: the sizes of a step by number of nodes, where nodes may come and go; the other
             attributes then hold for the most nodes.
+        forecast: the memory that it will take; None where that is not known.
+        unforeseen: why it is not.
     """
 
     config: DictConfig
@@ -46,6 +49,8 @@ class Plan:
     attempt: str | None = None
     changes: tuple[str, ...] = ()
     by_count: Mapping[int, Sizes] = field(default_factory=dict)
+    forecast: Forecast | None = None
+    unforeseen: str = ""
 
     @property
     def cell(self) -> dict[str, Any]:
@@ -71,6 +76,7 @@ class Plan:
             f"{size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel",
             *self._counts(),
+            *self._memory(),
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
             *([f"attempt     {self.attempt}"] if self.attempt else []),
             *(f"changed     {change}" for change in self.changes),
@@ -86,6 +92,22 @@ class Plan:
             f"nodes       {self.config.cluster.nnodes}, as they come and go; on {fewest}: "
             f"micro-batch {size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel"
+        ]
+
+    def _memory(self) -> list[str]:
+        if self.forecast is not None:
+            return [f"memory      {self.forecast.line()}"]
+        return [f"memory      not known: {self.unforeseen}"] if self.unforeseen else []
+
+    def warnings(self) -> list[str]:
+        """What a user should know of before it starts."""
+        found = self.forecast
+        if found is None or not (found.close or not found.fits):
+            return []
+        what = "is close to" if found.fits else "is more than"
+        return [
+            f"the memory that a rank will hold {what} what there is: {found.line()}. A smaller "
+            "micro_batch_size, model.checkpointing=full or parallel=fsdp take less."
         ]
 
     def formed(self, nodes: int) -> Plan:

@@ -54,6 +54,7 @@ class Settings:
     spike_factor: float = 10.0
     spike_window: int = 50
     drift_every: int = 0
+    memory_check: Literal["refuse", "warn"] | None = "refuse"
     resume: str | None = None
     resume_allow: list[str] = field(default_factory=list)
     allowed_targets: list[str] | None = None

@@ -13,6 +13,7 @@ from components.device import Device
 from components.parallel.base import Parallel
 from components.precision import Precision
 from train import sizes
+from train.cell import cell_of, refuse_several, sizes_of
 from train.kinds import build_kind
 from train.plan.activations import Activations
 from train.plan.fit import largest_fitting
@@ -25,7 +26,6 @@ from train.plan.strategies import kind_of
 from train.plan.subject import subject_of
 from train.plan.trace import Event
 from train.plan.traffic import Message
-from train.preflight import cell_of, refuse_several, sizes_of
 
 
 @dataclass(frozen=True)

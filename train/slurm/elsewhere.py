@@ -52,6 +52,7 @@ def plan_elsewhere(options: SlurmOptions, job: Job, folder: Path) -> Plan:
         here.cluster.nproc_per_node = _ranks(options, job, device)
         here.cluster.interface = None
         here.cluster.device = "cpu"
+        here.memory_check = None  # this machine's memory is not the nodes'
         if device == "cuda":
             here.cluster.backend = "auto"
     plan = preflight(here, None, folder)
@@ -126,8 +127,8 @@ def _check_on_gpus(plan: Plan) -> None:
     """What a strategy has against the same ranks on GPUs."""
     from components.parallel.base import Parallel
     from components.precision import Precision
+    from train.cell import cell_of
     from train.kinds import build_kind
-    from train.preflight import cell_of
 
     config = plan.config
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
