@@ -61,6 +61,7 @@ class Loop:
         scales: the loss scale after each skipped step of the present row.
         evaluations: `val/loss` of each evaluation so far, reduced over all ranks.
         evaluated: the step of the last evaluation, and its metrics.
+        take: takes a step with the strategy.
         boundary: called at the end of each step, when its record and evaluation are out: the place
             to save and to stop.
         watched: passes an evaluation's micro-batches on; may raise to cut it short.
@@ -82,6 +83,7 @@ class Loop:
     patience: int | None
     on_update: Callable[[], None]
     progress: Progress
+    take: Callable[[Parallel, list[Batch]], Step] = lambda parallel, batches: parallel.step(batches)
     boundary: Callable[[], None] = lambda: None
     watched: Callable[[Iterable[Batch]], Iterable[Batch]] = iter
     gate: Gate = field(default_factory=Gate)
@@ -179,7 +181,7 @@ class Loop:
         self.progress.batch_shape = tuple(micro_batches[0].inputs.shape)
         self.progress.enter("forward-backward")
         self.gate.begin()
-        result = self.parallel.step(micro_batches)
+        result = self.take(self.parallel, micro_batches)
         self.progress.step += 1
         if result.applied:
             # The schedule's unit is the update: it moves only when the weights did.

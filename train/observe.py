@@ -1,4 +1,4 @@
-"""What really ran, read off live tensors: types and memory."""
+"""What really ran, read off live tensors: their types."""
 
 from __future__ import annotations
 
@@ -43,11 +43,6 @@ def effective_dtypes(parallel: Parallel, probe: ComputeProbe) -> dict[str, str]:
         "reduce": parallel.reduce_dtype(),
     }
     return {**types, "master": held["master"]} if held["master"] else types
-
-
-def peak_memory(device: torch.device, held_bytes: int) -> int:
-    """Bytes at the peak: of the allocator on a GPU, of the tensors held through a step on a CPU."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else held_bytes
 
 
 def _name(dtype: torch.dtype) -> str:

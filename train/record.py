@@ -29,9 +29,10 @@ from train import deterministic
 from train.files import read_json, write_json
 from train.kinds import build_loggers
 from train.loop import Loop
+from train.memory_watch import MemoryWatch, against_forecast
 from train.meter import Meter, Scale
 from train.nearest import hint
-from train.observe import ComputeProbe, effective_dtypes, peak_memory
+from train.observe import ComputeProbe, effective_dtypes
 from train.run_title import sweep_of, title
 from train.saved import Saved
 from train.summary import Summary
@@ -65,6 +66,7 @@ class Recorder:
         self.precision = precision
         self.parallel = parallel
         self.probe = ComputeProbe(model)
+        self.memory = MemoryWatch(model, ranks.device, config.compile)
         flops_per_sample = getattr(model, "flops_per_sample", None)
         self.flops: float | None = flops_per_sample() if callable(flops_per_sample) else None
         self.summary = Summary()
@@ -170,8 +172,7 @@ class Recorder:
             saving_s: seconds that training stood still for checkpoints.
         """
         self._check_objective()
-        held = self.parallel.held().bytes()
-        memory = {"held": held, "peak": peak_memory(self.ranks.device, sum(held.values()))}
+        memory = {"held": self.parallel.held().bytes(), "peak": self.memory.measured()}
         gathered: list[Any] = [None] * self.ranks.world_size
         dist.all_gather_object(gathered, memory)
         summary = {
@@ -183,6 +184,9 @@ class Recorder:
             "baselines": self.data.baselines(),
             "throughput": loop.meter.throughput(),
             "peak_memory_bytes": [rank["peak"] for rank in gathered],
+            "memory": against_forecast(
+                self._provenance.get("forecast"), [rank["peak"] for rank in gathered]
+            ),
             "held_bytes": [rank["held"] for rank in gathered],
             "saving_s": saving_s,
             "dtypes": self.dtypes,

@@ -108,6 +108,7 @@ def train(
         max_skips=precision.max_consecutive_skips if precision.scaled or gate.skips else None,
         patience=config.patience,
         on_update=recorder.note_dtypes,
+        take=recorder.memory.step,
         main=ranks.main,
         progress=progress,
         gate=gate,

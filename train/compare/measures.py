@@ -48,6 +48,7 @@ def measure(result: Result) -> Measures:
         "samples_per_s": rates.get("samples_per_s"),
         "tokens_per_s": rates.get("tokens_per_s"),
         "peak_memory_bytes": max(peaks, default=None),
+        "forecast_error": (result.summary.get("memory") or {}).get("error"),
         "data_wait_share": _waiting(training),
         "skipped_steps": _skipped(result, training),
         "wall_s": _wall(result, records),

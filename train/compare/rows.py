@@ -22,6 +22,7 @@ COLUMNS = (
     "tokens_per_s",
     "speed_up",
     "peak_memory_bytes",
+    "forecast_error",
     "data_wait_share",
     "skipped_steps",
     "wall_s",

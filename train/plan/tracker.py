@@ -55,7 +55,7 @@ class Tracker(TorchDispatchMode):
 
     def note(self, tensor: Tensor) -> int | None:
         """The number of a tensor's storage, counted from now on; None for one known before."""
-        if not _in_memory(tensor):
+        if not in_memory(tensor):
             return None
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -80,6 +80,6 @@ class Tracker(TorchDispatchMode):
         self.events.append(("-", number, size))
 
 
-def _in_memory(tensor: Tensor) -> bool:
+def in_memory(tensor: Tensor) -> bool:
     """Whether a tensor has a storage of its own: not shapes alone, nor a wrapper of others."""
     return tensor.device.type != "meta" and not is_traceable_wrapper_subclass(tensor)

@@ -25,7 +25,7 @@ def test_a_completed_run_s_numbers(tmp_path: Path) -> None:
         records=records,
         throughput=rates,
         peak_memory_bytes=[300, 500, 400],
-        summary={"skipped_steps": 2},
+        summary={"skipped_steps": 2, "memory": {"error": -0.02}},
     )
     assert found.values == {
         "val_loss_last": 1.75,
@@ -36,6 +36,7 @@ def test_a_completed_run_s_numbers(tmp_path: Path) -> None:
         "samples_per_s": 128.0,
         "tokens_per_s": None,
         "peak_memory_bytes": 500,
+        "forecast_error": -0.02,
         "data_wait_share": 0.25,
         "skipped_steps": 2,
         "wall_s": 10.0,

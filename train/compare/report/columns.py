@@ -108,6 +108,13 @@ COLUMNS = (
         numbers.byte_scale,
     ),
     Column(
+        "forecast_error",
+        "forecast Δ",
+        "Peak memory that was forecast, relative to what was measured",
+        None,
+        _always(numbers.SIGNED_PERCENT),
+    ),
+    Column(
         "data_wait_share",
         "data wait",
         "Share of the time in which rank 0 waited for data",

@@ -82,6 +82,7 @@ SMALL = Scale("", 1, small)
 WHOLE = Scale("", 1, whole)
 TIMES = Scale("×", 1, lambda value: significant(value, 3))
 PERCENT = Scale("%", 0.01, lambda value: significant(value, 2) if value >= 1e-9 else "0")
+SIGNED_PERCENT = Scale("%", 0.01, lambda value: f"{value:+.1f}" if abs(value) >= 0.05 else "0")
 SECONDS = Scale("s", 1, lambda value: significant(value, 3))
 
 TIME_UNITS = (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
