@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How long a collective took.
+
+    Attributes:
+        ranks: that took part.
+        points: (bytes of the whole message, seconds of a call), rising.
+    """
+
+    ranks: int
+    points: tuple[tuple[float, float], ...]
+
+    def seconds(self, size: float) -> float:
+        """Of a message of so many bytes: between two that were measured on a straight line, beyond
+        the largest in proportion."""
+        low_size, low = 0.0, self.points[0][1]
+        for high_size, high in self.points:
+            if size <= high_size:
+                share = (size - low_size) / (high_size - low_size)
+                return low + share * (high - low)
+            low_size, low = high_size, high
+        return low * size / low_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +46,8 @@ class Device:
         network_bytes_per_s: to one on another node, in one direction; an assumption about
             usual machines, not the device's own.
         per_node: as many there are on a usual node.
+        operation_s: seconds that any operation takes at least.
+        collectives: measured ones by name; those that are left out go by the links' bandwidth.
     """
 
     name: str
@@ -31,6 +57,8 @@ class Device:
     link_bytes_per_s: float
     network_bytes_per_s: float
     per_node: int
+    operation_s: float = 0.0
+    collectives: dict[str, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         figures = {

@@ -18,6 +18,7 @@ from components.model.compiled import refuse_without_compiler
 from components.parallel.base import Parallel, refuse_half_parameters
 from components.precision import Precision
 from train import sizes
+from train.auto import settled
 from train.cell import cell_of, refuse_several, sizes_of
 from train.elastic_sizes import check_elastic, sizes_by_count
 from train.kinds import build_kind, build_loggers
@@ -42,6 +43,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     Raises:
         ConfigError: for the first thing that cannot be.
     """
+    config, choice = settled(config, joined)
     cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
     precision: Precision = build_kind(Precision, config.precision, "precision")
     parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
@@ -97,6 +99,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
         by_count=by_count,
         forecast=found,
         unforeseen=unforeseen,
+        choice=choice,
     )
 
 

@@ -7,6 +7,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
@@ -89,6 +90,7 @@ def note_attempt(plan: Plan, folder: Path, attempt: int) -> None:
         **now,
         "cell": plan.cell,
         "seed": plan.config.seed,
+        "auto": None if plan.choice is None else asdict(plan.choice),
         "forecast": None if plan.forecast is None else plan.forecast.record(),
         "run": run_identity(before.get("run"), folder),
         "attempts": [*earlier, told],

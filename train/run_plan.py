@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
 
 from components.cluster.cluster import Cluster
+from train.auto import Choice
 from train.forecast import Forecast
 from train.sizes import Sizes
 
@@ -33,6 +34,7 @@ class Plan:
             attributes then hold for the most nodes.
         forecast: the memory that it will take; None where that is not known.
         unforeseen: why it is not.
+        choice: what `parallel=auto` came to; None where a strategy was given.
     """
 
     config: DictConfig
@@ -51,6 +53,7 @@ class Plan:
     by_count: Mapping[int, Sizes] = field(default_factory=dict)
     forecast: Forecast | None = None
     unforeseen: str = ""
+    choice: Choice | None = None
 
     @property
     def cell(self) -> dict[str, Any]:
@@ -76,6 +79,7 @@ class Plan:
             f"{size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel",
             *self._counts(),
+            *([f"auto        {self.choice.line()}"] if self.choice else []),
             *self._memory(),
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
             *([f"attempt     {self.attempt}"] if self.attempt else []),

@@ -24,7 +24,7 @@ from train import failure
 from train.check.board import Board
 from train.check.clocks import time_offset
 from train.check.collectives import time_collectives
-from train.check.compute import copy_rate, matmul_rates
+from train.check.compute import copy_rate, matmul_rates, operation_time
 from train.check.limits import FULL, QUICK, Limits
 from train.check.links import time_links
 from train.check.machine import describe
@@ -85,12 +85,14 @@ def measure(
     flops = matmul_rates(control, limits)
     say("copies of memory")
     copied = copy_rate(control, limits)
+    operation_s = operation_time(control)
     several = ranks.world_size > 1
     return {
         "clock_offset_s": offset_s,
         "clock_uncertainty_s": uncertainty_s,
         "flops": flops,
         "copy_bytes_per_s": copied,
+        "operation_s": operation_s,
         "collectives": time_collectives(control, limits, say) if several else [],
         "links": time_links(control, limits, say) if several else [],
     }

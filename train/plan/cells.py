@@ -50,19 +50,19 @@ def plan_cells(words: Words) -> list[PlannedCell]:
     return marked(cells)
 
 
-def marked(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[PlannedCell]:
     """The cells, the best of them marked with the reason.
 
-    The fastest that fits with `MARGIN` to spare, by time for a sample; where no time is known,
+    The fastest that fits with a margin to spare, by time for a sample; where no time is known,
     the one that leaves most memory.
     """
-    fitting = [cell for cell in cells if cell.plan is not None and fits(cell.plan)]
+    fitting = [cell for cell in cells if cell.plan is not None and fits(cell.plan, margin)]
     if not fitting:
         return list(cells)
     timed = [cell for cell in fitting if _per_sample(cell.plan) is not None]
     if timed:
         best = min(timed, key=lambda cell: (_per_sample(cell.plan), _peak(cell)))
-        reason = f"the fastest that leaves {MARGIN:.0%} of the device free"
+        reason = f"the fastest that leaves {margin:.0%} of the device free"
     else:
         best = min(fitting, key=_peak)
         reason = "the least memory; no time is known without a named device"
@@ -72,11 +72,11 @@ def marked(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
     ]
 
 
-def fits(plan: Plan) -> bool:
+def fits(plan: Plan, margin: float) -> bool:
     """Whether a plan leaves the margin; any does where no memory is known."""
     if plan.device_bytes is None:
         return True
-    return plan.per_rank["total_peak"] <= (1 - MARGIN) * plan.device_bytes
+    return plan.per_rank["total_peak"] <= (1 - margin) * plan.device_bytes
 
 
 def _peak(cell: PlannedCell) -> int:

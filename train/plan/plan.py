@@ -79,13 +79,14 @@ class Plan:
         return {**asdict(self), "headroom": self.headroom}
 
 
-def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
+def plan(config: DictConfig, place: Place, activations: Activations, largest: bool = True) -> Plan:
     """Plan one cell.
 
     Args:
         config: resolved, every `_target_` checked already.
         place: how many ranks, on what.
         activations: traces so far; new ones are added.
+        largest: whether the largest micro-batch that fits is looked for.
 
     Raises:
         ConfigError: for what a run of this config is refused for, and for a model that cannot be
@@ -110,9 +111,9 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
         logits = logits_bytes(events)
     traffic = kind.traffic(parallel, share, hidden_bytes(events))
     seconds, mfu = _time(parallel, share, place, events, traffic, holding.updated())
-    largest = None
-    if place.memory_bytes is not None and subject.timeline is not None:
-        largest = largest_fitting(
+    most = None
+    if largest and place.memory_bytes is not None and subject.timeline is not None:
+        most = largest_fitting(
             place.memory_bytes,
             lambda rows: subject.held(kind, parallel, replace(share, rows=rows)).peak.total,
         )
@@ -140,7 +141,7 @@ def plan(config: DictConfig, place: Place, activations: Activations) -> Plan:
             state,
         ),
         device_bytes=place.memory_bytes,
-        largest_micro_batch=largest,
+        largest_micro_batch=most,
         traffic=[
             {
                 "collective": m.collective,
@@ -210,8 +211,10 @@ def _time(
     stages = 1 if parallel.one_process else stages
     # Equal stages; the first and last micro-batches leave the others idle.
     compute = once / stages * (share.accumulation + stages - 1)
-    hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden)
-    waited = sum(m.seconds(device, place.per_node) for m in traffic if not m.hidden)
+    # On a CPU what sends takes the cores of what computes.
+    beside = place.device_kind == "cuda"
+    hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden and beside)
+    waited = sum(m.seconds(device, place.per_node) for m in traffic if not (m.hidden and beside))
     update = update_seconds(updated, share.optimizer.matrix, device)
     seconds = max(compute, hidden) + waited + update
     peak = rate(device, share.precision.compute_dtype, share.precision)

@@ -39,7 +39,8 @@ def compute_seconds(events: Sequence[Event], device: Device, precision: Precisio
         speed = rates[dtype]
         if flop and speed is None:
             return None
-        total += max(flop / speed if speed else 0.0, size / device.memory_bytes_per_s)
+        moved = size / device.memory_bytes_per_s
+        total += max(flop / speed if speed else 0.0, moved, device.operation_s)
     return total
 
 

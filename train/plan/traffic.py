@@ -9,6 +9,10 @@ from components.device import Device
 from train.plan.holding import Share
 
 FP32 = 4
+MIB = 2**20
+
+BUCKETS = 8
+"""Into which DeepSpeed's reductions are cut: a bucket is an eighth of the model."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Message:
         ranks: that take part.
         reach: consecutive ranks among which these lie; None for as many as there are.
         hidden: whether it runs while the ranks compute.
+        calls: so many messages it is cut into.
     """
 
     collective: str
@@ -28,32 +33,46 @@ class Message:
     ranks: int
     reach: int | None = None
     hidden: bool = True
+    calls: int = 1
 
     @property
     def sent(self) -> float:
         """Bytes that each rank has to send, at the least."""
-        share = (self.ranks - 1) / self.ranks
-        factors = {"all-reduce": 2 * share, "all-gather": share, "reduce-scatter": share}
-        return self.size * factors.get(self.collective, 1.0)
+        return self.size * _sent(self.collective, self.ranks)
 
     def seconds(self, device: Device, per_node: int) -> float:
-        """How long the slowest link takes for that."""
+        """How long the slowest link takes for that; as it was measured, where it was."""
+        known = device.collectives.get(self.collective)
+        if known is not None:
+            more = _sent(self.collective, self.ranks) / _sent(self.collective, known.ranks)
+            return more * self.calls * known.seconds(self.size / self.calls)
         across = (self.reach or self.ranks) > per_node
         return self.sent / (device.network_bytes_per_s if across else device.link_bytes_per_s)
 
 
+def _sent(collective: str, ranks: int) -> float:
+    """What each of so many ranks sends of a message, at the least."""
+    share = (ranks - 1) / ranks
+    factors = {"all-reduce": 2 * share, "all-gather": share, "reduce-scatter": share}
+    return factors.get(collective, 1.0)
+
+
 def of_ddp(ddp: Any, share: Share, arriving: int) -> list[Message]:
     """Gradients, once a step."""
-    return _some(Message("all-reduce", FP32 * share.facts.trainable, share.world_size))
+    size = FP32 * share.facts.trainable
+    calls = -(-size // int(ddp.bucket_cap_mb * MIB))
+    return _some(Message("all-reduce", size, share.world_size, calls=calls))
 
 
 def of_fsdp(fsdp: Any, share: Share, arriving: int) -> list[Message]:
     """Weights in each forward and backward; gradients once."""
     facts, shards = share.facts, share.world_size // fsdp.replicate
     times = (2 if fsdp.reshard_after_forward else 1) * share.accumulation
+    units = len(facts.blocks) + 1
+    gathered = times * share.compute_bytes * facts.parameters
     return _some(
-        Message("all-gather", times * share.compute_bytes * facts.parameters, shards),
-        Message("reduce-scatter", FP32 * facts.trainable, shards),
+        Message("all-gather", gathered, shards, calls=times * units),
+        Message("reduce-scatter", FP32 * facts.trainable, shards, calls=units),
         # Replicas lie a row of shards apart.
         Message("all-reduce", FP32 * facts.trainable // shards, fsdp.replicate, share.world_size),
     )
@@ -64,21 +83,37 @@ def of_zero(zero: Any, share: Share, arriving: int) -> list[Message]:
     facts, world, stage = share.facts, share.world_size, zero.options.stage
     if stage == 3:
         times = 2 * share.accumulation
+        gathered, reduced = times * share.compute_bytes * facts.parameters, FP32 * facts.trainable
         return _some(
-            Message("all-gather", times * share.compute_bytes * facts.parameters, world),
-            Message("reduce-scatter", share.accumulation * FP32 * facts.trainable, world),
+            # A module's own parameters are gathered together.
+            Message("all-gather", gathered, world, calls=times * max(1, len(facts.uses))),
+            Message(
+                "reduce-scatter",
+                share.accumulation * reduced,
+                world,
+                calls=share.accumulation * BUCKETS,
+            ),
         )
     times = share.accumulation if stage == 2 else 1
     return _some(
         # DeepSpeed overlaps the reduction of these stages only where told to.
-        Message("all-reduce", times * FP32 * facts.trainable, world, hidden=False),
+        Message(
+            "all-reduce",
+            times * FP32 * facts.trainable,
+            world,
+            hidden=False,
+            calls=times * BUCKETS,
+        ),
         Message("all-gather", share.compute_bytes * facts.trainable, world, hidden=False),
     )
 
 
 def of_pipeline(pipeline: Any, share: Share, arriving: int) -> list[Message]:
     """Each micro-batch's hidden state to the next stage, and its gradient back."""
-    return _some(Message("send", 2 * share.accumulation * arriving, share.world_size, hidden=False))
+    messages = 2 * share.accumulation
+    return _some(
+        Message("send", messages * arriving, share.world_size, hidden=False, calls=messages)
+    )
 
 
 def _some(*messages: Message) -> list[Message]:

@@ -63,10 +63,9 @@ def shares(slots: int, jobs: list[Job]) -> list[Share]:
 
 
 def _check_room(job: Job, cluster: Cluster, slots: int, there: int, gpu: bool) -> None:
-    from components.parallel.base import Parallel
-    from train.kinds import build_kind
+    from train.targets import build
 
-    parallel = build_kind(Parallel, job.config.parallel, "parallel")
+    parallel = build(job.config.parallel, "parallel")
     room, noun = there // slots, "GPUs" if gpu else "cores"
     if gpu and cluster.nproc_per_node == "auto":
         return  # one a GPU of its share

@@ -1,0 +1,146 @@
+"""`parallel=auto`: the fastest strategy that fits, by the plan, before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, open_dict
+
+from components.cluster.cluster import Cluster
+from components.cluster.device_memory import rank_memory
+from components.cluster.joined import Joined
+from components.errors import ConfigError
+from components.parallel.auto import Auto
+from components.parallel.base import Parallel
+from train.check.table import duration
+from train.hydra_api import Composer
+from train.kinds import build_kind
+from train.placement import placed
+from train.plan.activations import Activations
+from train.plan.cells import PlannedCell, marked
+from train.plan.named_device import device_here, device_named
+from train.plan.place import Place
+from train.plan.plan import plan
+from train.targets import build
+from train.units import said
+
+TARGET = "components.parallel.auto.Auto"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for `parallel=auto`.
+
+    Attributes:
+        parallel: the word.
+        reason: why.
+        times: of whose figures they are.
+        considered: of each strategy its `parallel`, `total_peak` in bytes and `step_time_s`, or
+            why it is `refused`.
+    """
+
+    parallel: str
+    reason: str
+    times: str
+    considered: tuple[dict[str, Any], ...]
+
+    def line(self) -> str:
+        """In words, for the plan of a run."""
+        others = "; ".join(
+            _told(one) for one in self.considered if one["parallel"] != self.parallel
+        )
+        mine = next(one for one in self.considered if one["parallel"] == self.parallel)
+        return f"parallel={_told(mine)}: {self.reason}. Times of {self.times}. Others: {others}"
+
+
+def _told(one: dict[str, Any]) -> str:
+    if "refused" in one:
+        return f"{one['parallel']} cannot be here"
+    time = "" if one["step_time_s"] is None else f", {duration(one['step_time_s'])} a step"
+    return f"{one['parallel']} {said(one['total_peak'])}{time}"
+
+
+_SETTLED: dict[str, tuple[DictConfig, Choice]] = {}
+"""By config: a command asks twice for its run."""
+
+_TRACES = Activations()
+
+
+def settled(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choice | None]:
+    """The config with a strategy in the place of `auto`; as it is where one is given.
+
+    Args:
+        config: resolved, every `_target_` checked already.
+        joined: the gang that an outside launcher has started; None when we start it.
+
+    Raises:
+        ConfigError: when none of the strategies can be, or none has room.
+    """
+    if config.parallel._target_ != TARGET:
+        return config, None
+    key = repr((config, joined))
+    if key not in _SETTLED:
+        _SETTLED[key] = _settle(config, joined)
+    return _SETTLED[key]
+
+
+def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choice]:
+    auto: Auto = build(config.parallel, "parallel")
+    composer = Composer()
+    cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
+    here = cluster.device_type()
+    cells, configs = [], {}
+    times = "nobody's: the device is not known"
+    for word in auto.among:
+        if not composer.has_option("parallel", word):
+            raise ConfigError(
+                f"parallel.among: {word} is no strategy; there are "
+                f"{', '.join(composer.options('parallel'))}."
+            )
+        other = config.copy()
+        with open_dict(other):
+            other.parallel = composer.compose([f"parallel={word}"]).parallel
+        configs[word] = other
+        try:
+            parallel: Parallel = build_kind(Parallel, other.parallel, "parallel")
+            own, local, world = placed(cluster, other.cluster, parallel.one_process, joined)
+            if auto.device == "auto":
+                device = device_here(composer, here, own.threads(local))
+            else:
+                device = device_named(composer, auto.device, "parallel.device")
+            times = device.name if device else times
+            place = Place(world // local, local, here, device, rank_memory(here, local), True)
+            cells.append(PlannedCell((word,), plan(other, place, _TRACES, largest=False)))
+        except ConfigError as refusal:
+            cells.append(PlannedCell((word,), None, str(refusal)))
+    found = marked(cells, auto.margin)
+    best = next((cell for cell in found if cell.best), None)
+    if best is None:
+        raise ConfigError(_none(auto, found))
+    word = best.overrides[0]
+    considered = tuple(_considered(cell) for cell in found)
+    return configs[word], Choice(word, best.reason, times, considered)
+
+
+def _considered(cell: PlannedCell) -> dict[str, Any]:
+    word = cell.overrides[0]
+    if cell.plan is None:
+        return {"parallel": word, "refused": cell.refused}
+    peak, seconds = cell.plan.per_rank["total_peak"], cell.plan.step_time_s
+    return {"parallel": word, "total_peak": peak, "step_time_s": seconds}
+
+
+def _none(auto: Auto, cells: list[PlannedCell]) -> str:
+    planned = [(cell.overrides[0], cell.plan) for cell in cells if cell.plan is not None]
+    if not planned:
+        reasons = "\n  ".join(f"{cell.overrides[0]}: {cell.refused}" for cell in cells)
+        return f"parallel=auto: none of its strategies can be here:\n  {reasons}"
+    word, least = min(planned, key=lambda one: one[1].per_rank["total_peak"])
+    assert least.device_bytes is not None
+    return (
+        f"parallel=auto: no strategy leaves parallel.margin={auto.margin:g} of a rank's "
+        f"{said(least.device_bytes)} free. The least takes parallel={word}, "
+        f"{said(least.per_rank['total_peak'])} ({least.moment}). Take a smaller micro_batch_size, "
+        "model.checkpointing=full, or more ranks."
+    )

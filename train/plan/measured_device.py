@@ -1,0 +1,72 @@
+"""A device as `python -m train.check --json` has measured it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from components.device import Device, Measured
+from components.errors import ConfigError
+from train.files import read_json
+
+TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
+NAMES = {"ring": "send"}
+"""What the plan calls otherwise."""
+
+
+def read_device(path: Path, key: str) -> Device:
+    """The device of a check's file: of each figure the slowest rank's.
+
+    Args:
+        key: that names the file, for messages.
+
+    Raises:
+        ConfigError: for a file that is none of a check, or of a quick one.
+    """
+    report = read_json(path)
+    if not report.get("ranks") or "cluster" not in report:
+        raise ConfigError(
+            f"{key}={path}: this is no file of a check. Write one where the run will be: "
+            f"python -m train.check --json {path.name}"
+        )
+    if report.get("quick") or "operation_s" not in report["ranks"][0]:
+        raise ConfigError(
+            f"{key}={path}: this check has measured too little to tell times by. Make one without "
+            f"--quick: python -m train.check --json {path.name}"
+        )
+    return device_of(report, path.name)
+
+
+def device_of(report: dict[str, Any], name: str) -> Device:
+    """The device of a check's report."""
+    ranks, cluster = report["ranks"], report["cluster"]
+    per_node = cluster["nproc_per_node"]
+    shared = per_node if cluster["device"] == "cpu" else 1
+    copied = min(rank["copy_bytes_per_s"] for rank in ranks)
+    # One rank alone has no links: those within its memory are the bound.
+    rates = {
+        across: min(one["bytes_per_s"] for one in report["links"] if one["across"] is across)
+        for across in {one["across"] for one in report["links"]}
+    }
+    inside = rates.get(False, rates.get(True, copied))
+    return Device(
+        name=f"{ranks[0]['device']} ({name})",
+        memory_bytes=min(rank["memory_total_bytes"] for rank in ranks) / shared,
+        flops={TYPES[key]: min(r["flops"][key] for r in ranks) for key in ranks[0]["flops"]},
+        memory_bytes_per_s=2 * copied,  # a copy reads and writes
+        link_bytes_per_s=inside,
+        network_bytes_per_s=rates.get(True, inside),
+        per_node=per_node,
+        operation_s=max(rank["operation_s"] for rank in ranks),
+        collectives=_collectives(report["collectives"], cluster["world_size"]),
+    )
+
+
+def _collectives(entries: list[dict[str, Any]], ranks: int) -> dict[str, Measured]:
+    points: dict[str, list[tuple[float, float]]] = {}
+    for entry in entries:
+        if "bytes" in entry:
+            name = NAMES.get(entry["name"], entry["name"])
+            points.setdefault(name, []).append((entry["bytes"], entry["seconds"]))
+    return {name: Measured(ranks, tuple(sorted(some))) for name, some in points.items()}
