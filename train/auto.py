@@ -12,10 +12,9 @@ from components.cluster.device_memory import rank_memory
 from components.cluster.joined import Joined
 from components.errors import ConfigError
 from components.parallel.auto import Auto
-from components.parallel.base import Parallel
 from train.check.table import duration
 from train.hydra_api import Composer
-from train.kinds import build_kind
+from train.kinds import AUTO, build_kind, build_parallel
 from train.placement import placed
 from train.plan.activations import Activations
 from train.plan.cells import PlannedCell, marked
@@ -24,8 +23,6 @@ from train.plan.place import Place
 from train.plan.plan import plan
 from train.targets import build
 from train.units import said
-
-TARGET = "components.parallel.auto.Auto"
 
 
 @dataclass(frozen=True)
@@ -47,10 +44,8 @@ class Choice:
 
     def line(self) -> str:
         """In words, for the plan of a run."""
-        others = "; ".join(
-            _told(one) for one in self.considered if one["parallel"] != self.parallel
-        )
         mine = next(one for one in self.considered if one["parallel"] == self.parallel)
+        others = "; ".join(_told(one) for one in self.considered if one is not mine)
         return f"parallel={_told(mine)}: {self.reason}. Times of {self.times}. Others: {others}"
 
 
@@ -77,7 +72,7 @@ def settled(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
     Raises:
         ConfigError: when none of the strategies can be, or none has room.
     """
-    if config.parallel._target_ != TARGET:
+    if config.parallel._target_ != AUTO:
         return config, None
     key = repr((config, joined))
     if key not in _SETTLED:
@@ -103,7 +98,7 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
             other.parallel = composer.compose([f"parallel={word}"]).parallel
         configs[word] = other
         try:
-            parallel: Parallel = build_kind(Parallel, other.parallel, "parallel")
+            parallel = build_parallel(other)
             own, local, world = placed(cluster, other.cluster, parallel.one_process, joined)
             if auto.device == "auto":
                 device = device_here(composer, here, own.threads(local))

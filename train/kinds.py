@@ -12,8 +12,11 @@ from components.cluster.ranks import Ranks, all_agree
 from components.errors import ConfigError
 from components.logger.base import Logger
 from components.objective import Objective, objective_of
+from components.parallel.base import Parallel
 from components.parallel.gate import Gate
 from train.targets import build
+
+AUTO = "components.parallel.auto.Auto"
 
 
 def build_loggers(config: DictConfig) -> list[Logger]:
@@ -41,6 +44,22 @@ def build_gate(config: DictConfig, ranks: Ranks) -> Gate:
         window=config.spike_window,
         agree=partial(all_agree, ranks),
     )
+
+
+def build_parallel(config: DictConfig) -> Parallel:
+    """The strategy that a config names.
+
+    Raises:
+        ConfigError: when it is none, or one that is not settled yet.
+    """
+    if config.parallel.get("_target_") == AUTO:
+        raise ConfigError(
+            "parallel=auto is settled where a run starts, by what fits there, and here is no run "
+            "to start. Take a strategy: python -m train.plan plan.all=true cluster.device=... "
+            "marks the one to take on another machine."
+        )
+    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    return parallel
 
 
 def build_kind(kind: type, node: DictConfig, key: str) -> Any:

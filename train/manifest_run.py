@@ -186,10 +186,10 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
     """Ranks of a pod, and the sizes of a step on all of them."""
     from components.checkpoint.checkpoint import Checkpoint
     from components.cluster.cluster import Cluster
-    from components.parallel.base import Parallel, refuse_half_parameters
+    from components.parallel.base import refuse_half_parameters
     from components.precision import Precision
     from train.cell import cell_of, refuse_several, sizes_of
-    from train.kinds import build_kind, build_loggers
+    from train.kinds import build_kind, build_loggers, build_parallel
     from train.meta_model import on_meta
 
     here = config.cluster.copy()
@@ -199,7 +199,7 @@ def _sizes(config: DictConfig) -> tuple[int, Sizes]:
             here.device, here.backend = "cpu", "auto"
     build_kind(Cluster, here, "cluster")
     precision: Precision = build_kind(Precision, config.precision, "precision")
-    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    parallel = build_parallel(config)
     if build_kind(Checkpoint, config.checkpoint, "checkpoint").enabled:
         parallel.check_saving()
     build_loggers(config)

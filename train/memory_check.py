@@ -17,7 +17,7 @@ from train.cell import cell_of, sizes_of
 from train.fitting import Tight, too_large
 from train.forecast import Forecast, forecast
 from train.hydra_api import Composer
-from train.kinds import build_kind
+from train.kinds import build_parallel
 from train.meta_model import on_meta
 
 
@@ -52,7 +52,7 @@ def check_memory(
     def attempt(words: list[str]) -> Forecast | None:
         try:
             other = with_words(config, words)
-            parallel = build_kind(Parallel, other.parallel, "parallel")
+            parallel = build_parallel(other)
             model = on_meta(other)
             cell = cell_of(
                 other, precision, here.device, here.world_size, here.local_world_size, model

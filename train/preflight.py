@@ -21,7 +21,7 @@ from train import sizes
 from train.auto import settled
 from train.cell import cell_of, refuse_several, sizes_of
 from train.elastic_sizes import check_elastic, sizes_by_count
-from train.kinds import build_kind, build_loggers
+from train.kinds import build_kind, build_loggers, build_parallel
 from train.memory_check import Here, check_memory
 from train.meta_model import on_meta
 from train.optimizer_trial import try_optimizer
@@ -46,7 +46,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     config, choice = settled(config, joined)
     cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
     precision: Precision = build_kind(Precision, config.precision, "precision")
-    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    parallel = build_parallel(config)
     build_kind(Data, config.data, "data")
     checkpoint: Checkpoint = build_kind(Checkpoint, config.checkpoint, "checkpoint")
     if checkpoint.enabled:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.errors import ConfigError
-from components.parallel.base import Parallel
-from train.kinds import build_kind
+from train.kinds import build_parallel
 from train.plan.activations import Activations
 from train.plan.place import place_of
 from train.plan.plan import Plan, plan
@@ -42,7 +41,7 @@ def plan_cells(words: Words) -> list[PlannedCell]:
     cells = []
     for job in words.jobs:
         try:
-            parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
+            parallel = build_parallel(job.config)
             place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
             cells.append(PlannedCell(tuple(job.overrides), plan(job.config, place, activations)))
         except ConfigError as refusal:

@@ -14,7 +14,7 @@ from components.parallel.base import Parallel
 from components.precision import Precision
 from train import sizes
 from train.cell import cell_of, refuse_several, sizes_of
-from train.kinds import build_kind
+from train.kinds import build_kind, build_parallel
 from train.plan.activations import Activations
 from train.plan.fit import largest_fitting
 from train.plan.held.pipeline import hidden_bytes
@@ -93,7 +93,7 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
             run on shapes alone.
     """
     precision: Precision = build_kind(Precision, config.precision, "precision")
-    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    parallel = build_parallel(config)
     kind = kind_of(parallel)
     gpu = place.device_kind == "cuda"
     subject = subject_of(config, precision, kind.way(parallel, precision, gpu), activations)

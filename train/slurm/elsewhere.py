@@ -102,11 +102,10 @@ def _device(options: SlurmOptions, config: DictConfig) -> str:
 
 def _ranks(options: SlurmOptions, job: Job, device: str) -> Any:
     """Ranks of a node, `auto` where that is known here."""
-    from components.parallel.base import Parallel
-    from train.kinds import build_kind
+    from train.kinds import build_parallel
 
     given, gpus = job.config.cluster.nproc_per_node, options.gpus_per_node
-    parallel: Parallel = build_kind(Parallel, job.config.parallel, "parallel")
+    parallel = build_parallel(job.config)
     # One process may have several GPUs, unless the node's step makes a rank of each.
     if device == "cpu" or (parallel.one_process and not asks(job.composed, SLURM)):
         return given
@@ -125,13 +124,12 @@ def _ranks(options: SlurmOptions, job: Job, device: str) -> Any:
 
 def _check_on_gpus(plan: Plan) -> None:
     """What a strategy has against the same ranks on GPUs."""
-    from components.parallel.base import Parallel
     from components.precision import Precision
     from train.cell import cell_of
-    from train.kinds import build_kind
+    from train.kinds import build_kind, build_parallel
 
     config = plan.config
-    parallel: Parallel = build_kind(Parallel, config.parallel, "parallel")
+    parallel = build_parallel(config)
     precision: Precision = build_kind(Precision, config.precision, "precision")
     parallel.check(
         cell_of(config, precision, "cuda", plan.world_size, plan.local_world_size, plan.model)
