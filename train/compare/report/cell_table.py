@@ -8,7 +8,7 @@ from pathlib import Path
 
 from train.compare.comparison import Comparison, Row, Value
 from train.compare.report.columns import COLUMNS, Column
-from train.compare.report.markup import MISSING, escape, link
+from train.compare.report.markup import MISSING, escape, link, sortable
 from train.compare.report.numbers import Scale
 from train.compare.report.states import badge, completed, state
 from train.compare.results import Result
@@ -25,8 +25,11 @@ def cell_table(comparison: Comparison, start: Path) -> str:
     scales = {column.key: column.scale(_means(rows, column)) for column in columns}
     best = {column.key: _best(rows, column) for column in columns}
     ranks = any("world_size" in row.results[0].cell for row in rows)
-    heads = _plain_head("ranks", "number") if ranks else ""
-    heads += "".join(_head(column, scales[column.key]) for column in columns)
+    heads = sortable("ranks", "number") if ranks else ""
+    heads += "".join(
+        sortable(column.title, "number", scales[column.key].unit, column.explanation)
+        for column in columns
+    )
     body = []
     for number, row in enumerate(rows):
         cells = "".join(
@@ -42,7 +45,7 @@ def cell_table(comparison: Comparison, start: Path) -> str:
         )
     return (
         '<table class="cells"><thead><tr>'
-        f"{_plain_head('cell')}{_plain_head('status')}{heads}"
+        f"{sortable('cell')}{sortable('status')}{heads}"
         f"</tr></thead><tbody>{''.join(body)}</tbody></table>"
     )
 
@@ -60,19 +63,6 @@ def _best(rows: Sequence[Row], column: Column) -> float | None:
     if column.good is None or len(set(means)) < 2:
         return None
     return min(means) if column.good == "low" else max(means)
-
-
-def _plain_head(title: str, kind: str = "text") -> str:
-    button = f'<button type="button" data-as="{kind}">{title}</button>'
-    return f'<th scope="col" aria-sort="none" class="{kind}">{button}</th>'
-
-
-def _head(column: Column, scale: Scale) -> str:
-    unit = f" <small>{escape(scale.unit)}</small>" if scale.unit else ""
-    return (
-        f'<th scope="col" aria-sort="none" class="number"><button type="button" data-as="number" '
-        f'title="{escape(column.explanation)}">{escape(column.title)}{unit}</button></th>'
-    )
 
 
 def _cell(value: Value | None, scale: Scale, best: float | None) -> str:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
 from train.compare.comparison import Comparison, Row
 from train.compare.report import numbers
+from train.compare.report.frame import Finding
 from train.compare.report.parity import SAME
 from train.compare.report.states import completed
 
 CUT_UP = {"parallel", "cluster"}
 """Groups that change who computes what, and not what is computed."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One tile at the head of the page: a caption, what stands out, and a sentence to it."""
-
-    caption: str
-    headline: str
-    sentence: str
 
 
 def findings(comparison: Comparison) -> list[Finding]:

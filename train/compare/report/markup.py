@@ -60,6 +60,20 @@ def reference(target: Path, start: Path) -> str:
     return quote(f"./{relative}")
 
 
+def sortable(title: str, kind: str = "text", unit: str = "", explanation: str = "") -> str:
+    """A column's head, by which a table of cells is sorted.
+
+    Args:
+        kind: `text` or `number`.
+    """
+    small = f" <small>{escape(unit)}</small>" if unit else ""
+    told = f' title="{escape(explanation)}"' if explanation else ""
+    return (
+        f'<th scope="col" aria-sort="none" class="{kind}"><button type="button" data-as="{kind}"'
+        f"{told}>{escape(title)}{small}</button></th>"
+    )
+
+
 def filled(template: str, parts: Mapping[str, str]) -> str:
     """`template` with each `{{name}}` replaced once: what is put in is not read again.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
-
-from plotly.offline import get_plotlyjs
 
 from train.compare.comparison import Comparison
 from train.compare.report.cell_table import cell_table
 from train.compare.report.config_table import config_table
 from train.compare.report.endings import endings
-from train.compare.report.findings import Finding, findings
-from train.compare.report.markup import PAGE, code_script, data_script, escape, filled
+from train.compare.report.findings import findings
+from train.compare.report.frame import framed, without
+from train.compare.report.markup import PAGE, escape, filled
 from train.compare.report.origin import origin
 from train.compare.report.payload import Payload, payload
 from train.compare.report.states import badge, counted
@@ -24,8 +22,6 @@ SCRIPTS = (
     *("front.js", "legend.js", "table.js", "start.js"),
 )
 """The page's own scripts, in the order in which they build on each other."""
-
-SECTION = re.compile(r'<section id="(\w+)" data-title="([^"]+)">.*?</section>\n*', re.DOTALL)
 
 
 def write_report(comparison: Comparison, path: Path) -> None:
@@ -57,35 +53,19 @@ def page(comparison: Comparison, start: Path) -> str:
         "front": len(data.content["front"]) > 0 and len(comparison.rows) > 1,
         **{name: bool(parts[name]) for name in ("config", "endings", "origin")},
     }
-    template = _without(
-        (PAGE / "page.html").read_text(), {name for name, there in filling.items() if not there}
+    template = without(
+        (PAGE / "sections.html").read_text(), {name for name, there in filling.items() if not there}
     )
-    return filled(
-        template,
-        {
-            **parts,
-            "title": escape(comparison.subject),
-            "meta": _meta(comparison),
-            "findings": "".join(map(_tile, findings(comparison))),
-            "links": "".join(
-                f'<a href="#{name}">{title}</a>' for name, title in SECTION.findall(template)
-            ),
-            "thinned": _thinned(data),
-            "style": (PAGE / "page.css").read_text(),
-            "data": data_script("data", data.content),
-            "plotly": code_script(get_plotlyjs()),
-            "script": code_script(_own_script()),
-        },
+    return framed(
+        filled(template, {**parts, "thinned": _thinned(data)}),
+        kind="comparison",
+        title=comparison.subject,
+        meta=_meta(comparison),
+        findings=findings(comparison),
+        example="fsdp bf16",
+        data=data.content,
+        scripts=[PAGE / name for name in SCRIPTS],
     )
-
-
-def _without(template: str, names: set[str]) -> str:
-    return SECTION.sub(lambda found: "" if found.group(1) in names else found.group(0), template)
-
-
-def _own_script() -> str:
-    code = "\n".join((PAGE / name).read_text() for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{code}\n}})();'
 
 
 def _meta(comparison: Comparison) -> str:
@@ -98,13 +78,6 @@ def _meta(comparison: Comparison) -> str:
         facts.append(f"<code>{escape(comparison.title)}</code>")
     badges = [badge(word, f"{count} {word}") for word, count in counted(r.status for r in results)]
     return " · ".join(facts) + " " + "".join(badges)
-
-
-def _tile(finding: Finding) -> str:
-    return (
-        f"<li><small>{escape(finding.caption)}</small><strong>{escape(finding.headline)}</strong>"
-        f"<span>{escape(finding.sentence)}</span></li>"
-    )
 
 
 def _thinned(data: Payload) -> str:

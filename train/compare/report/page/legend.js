@@ -5,10 +5,14 @@ const groups = [
   ...(strategies.length > 1 ? strategies.map((name) => ({ name, of: "parallel" })) : []),
   ...(precisions.length > 1 ? precisions.map((name) => ({ name, of: "precision" })) : []),
 ].map((group) => ({ ...group, members: every.filter((number) => cells[number][group.of] === group.name) }));
+const lines = distinct(every.map(lineOf));
 const entries = [
-  ...(cells.length > 4 ? groups : []),
-  ...(cells.length <= MOST_ITEMS
-    ? every.map((number) => ({ name: cells[number].label, of: "cell", members: [number] }))
+  ...(lines.length > 4 ? groups : []),
+  ...(lines.length <= MOST_ITEMS
+    ? lines.map((line) => {
+      const members = every.filter((number) => lineOf(number) === line);
+      return { name: cells[members[0]].line ?? cells[members[0]].label, of: "cell", members };
+    })
     : []),
 ];
 
@@ -47,7 +51,7 @@ function item(entry) {
 }
 
 for (const legend of document.querySelectorAll(".legend")) {
-  if (cells.length < 2) continue;
+  if (lines.length < 2) continue;
   const [grouped, single] = [true, false].map((wanted) => entries.filter((entry) => (entry.of !== "cell") === wanted));
   legend.append(...grouped.map(item));
   if (grouped.length && single.length) legend.append(document.createElement("hr"));

@@ -27,14 +27,15 @@ for (const strategy of strategies) {
 }
 
 // Cells of one strategy and precision that differ in other keys are lighter one after the other.
-// With a single strategy the colours are free for them.
-const alike = cells.map((cell) =>
+// With a single strategy the colours are free for them. Cells of one line look the same.
+const lineOf = (number) => cells[number].line ?? number;
+const alike = cells.map((cell) => distinct(
   cells.flatMap((other, number) =>
-    other.parallel === cell.parallel && other.precision === cell.precision ? [number] : []));
+    other.parallel === cell.parallel && other.precision === cell.precision ? [lineOf(number)] : [])));
 
 function colourOf(number) {
   const cell = cells[number];
-  const place = alike[number].indexOf(number);
+  const place = alike[number].indexOf(lineOf(number));
   const count = alike[number].length;
   const shade = isDark() ? 1 : 0;
   const own = COLOURS[names[cell.parallel]][shade];
