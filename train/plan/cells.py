@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from components.errors import ConfigError
@@ -43,7 +43,9 @@ def plan_cells(words: Words) -> list[PlannedCell]:
         try:
             parallel = build_parallel(job.config)
             place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
-            cells.append(PlannedCell(tuple(job.overrides), plan(job.config, place, activations)))
+            made = plan(job.config, place, activations)
+            made = replace(made, notes=(*words.notes, *made.notes))
+            cells.append(PlannedCell(tuple(job.overrides), made))
         except ConfigError as refusal:
             cells.append(PlannedCell(tuple(job.overrides), None, str(refusal)))
     return marked(cells)
@@ -58,9 +60,9 @@ def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[Planned
     fitting = [cell for cell in cells if cell.plan is not None and fits(cell.plan, margin)]
     if not fitting:
         return list(cells)
-    timed = [cell for cell in fitting if _per_sample(cell.plan) is not None]
+    timed = [cell for cell in fitting if per_sample(cell.plan) is not None]
     if timed:
-        best = min(timed, key=lambda cell: (_per_sample(cell.plan), _peak(cell)))
+        best = min(timed, key=lambda cell: (per_sample(cell.plan), _peak(cell)))
         reason = f"the fastest that leaves {margin:.0%} of the device free"
     else:
         best = min(fitting, key=_peak)
@@ -83,7 +85,7 @@ def _peak(cell: PlannedCell) -> int:
     return cell.plan.per_rank["total_peak"]
 
 
-def _per_sample(plan: Plan | None) -> float | None:
+def per_sample(plan: Plan | None) -> float | None:
     """Seconds of a step for each of its samples."""
     if plan is None or plan.step_time_s is None or plan.sizes is None:
         return None

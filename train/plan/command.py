@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from components.errors import ConfigError
 # torch is imported by the functions that need it: --help and a mistake are told sooner.
 
 HELP = """\
-usage: python -m train.plan [-h] [overrides, as python -m train takes them] [plan.json=FILE]
+usage: python -m train.plan [-h] [overrides, as python -m train takes them] [words of its own]
 
 Memory, traffic and time of a run on each rank, worked out without a process, a GPU or the data.
 
@@ -20,6 +22,9 @@ examples:
       cluster.nnodes=4 cluster.nproc_per_node=8 cluster.device=a100_80gb
   python -m train.plan -m parallel=ddp,fsdp,zero2 precision=fp32,bf16 cluster.device=h100_80gb
   python -m train.plan plan.all=true cluster.device=a100_80gb plan.json=plan.json
+  python -m train.plan -m model=llama_7b parallel=ddp,fsdp,zero3 precision=bf16 \\
+      cluster.device=a100_80gb cluster.nnodes=1,2,4,8,16,32,64,128 micro_batch_size=1 \\
+      plan.page=plan.html
   python -m train.plan model=parameters model.count=7.5e9 parallel=zero2 precision=bf16
 
 words of its own:
@@ -27,6 +32,7 @@ words of its own:
                         of a node are nproc_per_node, or as many as a usual node has
   plan.all=true         every strategy in every precision
   plan.json=FILE        write all numbers there
+  plan.page=FILE        draw them: memory by part, time, scaling; one page that needs no network
 
 exit codes: 0 planned, whether it fits or not; 2 refused, as a run would be
 """
@@ -52,7 +58,8 @@ def _plan(argv: list[str]) -> None:
     from train.plan.words import read
 
     words = read(argv)
-    _check_file(words.json)
+    _check_file("plan.json", words.json)
+    _check_file("plan.page", words.page)
     from train.files import write_json
     from train.plan.cells import plan_cells
     from train.plan.table import print_cells, print_plan
@@ -70,13 +77,18 @@ def _plan(argv: list[str]) -> None:
     if words.json is not None:
         write_json(words.json.resolve(), numbers)
         print(f"all numbers: {words.json}")
+    if words.page is not None:
+        from train.plan.page import write_page
+
+        write_page(cells, f"python -m train.plan {shlex.join(argv)}", words.page.resolve())
+        print(f"page: {words.page}")
 
 
-def _check_file(path: Path | None) -> None:
+def _check_file(key: str, path: Path | None) -> None:
     if path is None:
         return
     place = path.resolve()
-    if place.is_dir() or not place.parent.is_dir():
+    if place.is_dir() or not os.access(place.parent, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"plan.json={path}: no file can be written there. Give a path in a folder of yours."
+            f"{key}={path}: no file can be written there. Give a path in a folder of yours."
         )

@@ -48,6 +48,8 @@ class Plan:
         traffic: messages of a step: `collective`, `bytes`, `sent_bytes` by each rank, `ranks`.
         step_time_s: the least that a step takes; None without a device or a model, or where the
             device has no units for the type.
+        step_parts_s: what that is made of: `compute`, `wait` for links beyond what computing
+            hides, `update` of the optimizer; None as above.
         mfu: model FLOP over what the device could compute in that time.
         notes: what a reader has to know besides.
     """
@@ -64,6 +66,7 @@ class Plan:
     largest_micro_batch: int | None
     traffic: list[dict[str, Any]]
     step_time_s: float | None
+    step_parts_s: dict[str, float] | None
     mfu: float | None
     notes: tuple[str, ...]
 
@@ -110,7 +113,7 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
         events = subject.timeline.at(share.rows)
         logits = logits_bytes(events)
     traffic = kind.traffic(parallel, share, hidden_bytes(events))
-    seconds, mfu = _time(parallel, share, place, events, traffic, holding.updated())
+    parts, mfu = _time(parallel, share, place, events, traffic, holding.updated())
     most = None
     if largest and place.memory_bytes is not None and subject.timeline is not None:
         most = largest_fitting(
@@ -151,7 +154,8 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
             }
             for m in traffic
         ],
-        step_time_s=seconds,
+        step_time_s=sum(parts.values()) if parts else None,
+        step_parts_s=parts,
         mfu=mfu,
         notes=(*notes, *_about_types(precision, device)),
     )
@@ -199,8 +203,8 @@ def _time(
     events: list[Event],
     traffic: list[Message],
     updated: int,
-) -> tuple[float | None, float | None]:
-    """Seconds of a step and MFU."""
+) -> tuple[dict[str, float] | None, float | None]:
+    """Seconds of a step by part, and MFU."""
     device = place.device
     if device is None or not events:
         return None, None
@@ -215,12 +219,15 @@ def _time(
     beside = place.device_kind == "cuda"
     hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden and beside)
     waited = sum(m.seconds(device, place.per_node) for m in traffic if not (m.hidden and beside))
-    update = update_seconds(updated, share.optimizer.matrix, device)
-    seconds = max(compute, hidden) + waited + update
+    parts = {
+        "compute": compute,
+        "wait": max(hidden - compute, 0.0) + waited,
+        "update": update_seconds(updated, share.optimizer.matrix, device),
+    }
     peak = rate(device, share.precision.compute_dtype, share.precision)
     assert peak is not None
     flop = model_flop(events) * share.accumulation / stages
-    return seconds, flop / seconds / peak
+    return parts, flop / sum(parts.values()) / peak
 
 
 def _about_types(precision: Precision, device: Device | None) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from train.check.table import duration
-from train.command_line import common
 from train.plan.cells import PlannedCell
+from train.plan.names import planned, refusals
 from train.plan.plan import Plan
 from train.units import in_unit, said, unit_of
 
@@ -104,20 +104,29 @@ def _ends(plan: Plan) -> list[str]:
 def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
     """Several cells as rows, the best marked, and why the others are not there."""
     console = _console(file)
-    planned = [(cell, cell.plan) for cell in cells if cell.plan is not None]
-    if planned:
-        first = planned[0][1]
-        _line(console, f"{first.parameters:,} parameters, {first.cell['device']}")
+    rows = planned(cells)
+    plans = [row.plan for row in rows]
+    if rows:
+        _line(console, subject_of(plans))
         console.print()
-        unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for _, plan in planned))
-        table = _table(unit_name, "ranks", *_SHORT.values(), "peak", "left", "largest", "step")
-        for cell, plan in planned:
+        unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for plan in plans))
+        batches = several_batches(plans)
+        table = _table(
+            *(unit_name, "ranks", *(["batch"] if batches else []), *_SHORT.values()),
+            *("peak", "left", "largest", "step"),
+        )
+        for cell, name, plan in rows:
             left = "" if plan.headroom is None else in_unit(plan.headroom, unit)
             step = "" if plan.step_time_s is None else duration(plan.step_time_s)
             largest = plan.largest_micro_batch
             table.add_row(
-                f"{'* ' if cell.best else '  '}{plan.cell['parallel']} {plan.cell['precision']}",
+                f"{'* ' if cell.best else '  '}{name.line}",
                 f"{plan.cell['world_size']:,}",
+                *(
+                    [f"{plan.sizes['global_batch_size']:,}" if plan.sizes else ""]
+                    if batches
+                    else []
+                ),
                 *(in_unit(plan.per_rank[part], unit) for part in _SHORT),
                 in_unit(plan.per_rank["total_peak"], unit),
                 left,
@@ -127,17 +136,14 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
         console.print(table)
         console.print()
         _line(console, "of the rank that needs the most; largest: micro-batch that fits")
-        notes = dict.fromkeys(note for _, plan in planned for note in plan.notes)
-        for note in notes:
+        for note in notes_of(plans):
             _line(console, f"note        {note}")
-    for cell in cells:
-        if cell.best and cell.plan is not None:
-            best = cell.plan.cell
-            name = f"parallel={best['parallel']} precision={best['precision']}"
-            _line(console, f"take        {name}: {cell.reason}")
-    if planned and not any(cell.best for cell in cells):
+    for cell, name, _ in rows:
+        if cell.best:
+            _line(console, f"take        {name.words}: {cell.reason}")
+    if rows and not any(cell.best for cell in cells):
         _line(console, "take        none fits: more ranks, checkpointing, or a smaller model")
-    for refusal, who in _refusals(cells).items():
+    for refusal, who in refusals(cells).items():
         _line(console, f"refused     {'; '.join(who)}: {refusal}")
 
 
@@ -151,15 +157,21 @@ _SHORT = {
 }
 
 
-def _refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
-    """By the reason, the overrides that not all cells share."""
-    shared = common([list(cell.overrides) for cell in cells])
-    out: dict[str, list[str]] = {}
-    for cell in cells:
-        if cell.plan is None:
-            own = " ".join(word for word in cell.overrides if word not in shared)
-            out.setdefault(cell.refused, []).append(own)
-    return out
+def subject_of(plans: Sequence[Plan]) -> str:
+    """What is planned for, as far as the plans share it."""
+    models = {plan.parameters for plan in plans}
+    size = f"{min(models):,}" if len(models) == 1 else f"{min(models):,} to {max(models):,}"
+    return f"{size} parameters, {plans[0].cell['device']}"
+
+
+def several_batches(plans: Sequence[Plan]) -> bool:
+    """Whether steps take different numbers of samples, so that their times are no comparison."""
+    return len({plan.sizes["global_batch_size"] for plan in plans if plan.sizes}) > 1
+
+
+def notes_of(plans: Sequence[Plan]) -> list[str]:
+    """Each note once."""
+    return list(dict.fromkeys(note for plan in plans for note in plan.notes))
 
 
 def _line(console: Console, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +19,12 @@ from train.nearest import hint
 from train.plan.place import ELSEWHERE
 from train.targets import check_jobs
 
-OWN = ("plan.json", "plan.all")
+OWN = ("plan.json", "plan.page", "plan.all")
 """Keys of this command alone."""
 
 KINDS = ("auto", "cpu", "cuda")
 SIZES = ("global_batch_size", "micro_batch_size", "accumulation")
+RANKS = ("cluster.nnodes", "cluster.nproc_per_node")
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,19 @@ class Words:
     Attributes:
         jobs: a cell each.
         device: the named one.
-        json: a file for all numbers.
+        json, page: files for all numbers, and for their picture.
         several: whether cells are compared.
         sizes_given: whether a size of a step is among the words.
+        notes: what is planned otherwise than a run of these words would be.
     """
 
     jobs: list[Job]
     device: Device | None
     json: Path | None
+    page: Path | None
     several: bool
     sizes_given: bool
+    notes: tuple[str, ...] = ()
 
 
 def read(argv: list[str]) -> Words:
@@ -61,11 +67,13 @@ def read(argv: list[str]) -> Words:
         # What ranks compute on; there need be no such device here, so nobody looks for it.
         words = [word for word in words if word not in named] + ["cluster.device=cuda"]
     words += _of_nodes(words)
+    growing = _growing(words)
+    words += growing
     every = _is_true(own.get("plan.all", "false"))
     line = parse([*words, *_every(words)] if every else words)
     if line.passthrough:
         raise ConfigError(
-            "python -m train.plan takes overrides, -m, --config-dir, plan.json and plan.all; "
+            f"python -m train.plan takes overrides, -m, --config-dir, {_listed(OWN)}; "
             "--help of its own, and not --cfg. Ask python -m train for these."
         )
     jobs = compose_jobs(line)
@@ -75,8 +83,10 @@ def read(argv: list[str]) -> Words:
         jobs=jobs,
         device=None if device is None else _device(line, device),
         json=Path(own["plan.json"]) if own.get("plan.json") else None,
+        page=Path(own["plan.page"]) if own.get("plan.page") else None,
         several=line.multirun,
         sizes_given=any(key_of(word) in SIZES for word in words),
+        notes=(GROWS,) if growing else (),
     )
 
 
@@ -87,9 +97,14 @@ def _own(word: str) -> tuple[str, str]:
         return key, value
     if key == "plan" or key.startswith("plan."):
         raise ConfigError(
-            f"{word}: the plan has no such word; it has {' and '.join(f'{k}=...' for k in OWN)}."
+            f"{word}: the plan has no such word; it has {_listed(f'{k}=...' for k in OWN)}."
         )
     return "", ""
+
+
+def _listed(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}"
 
 
 def _is_true(value: str) -> bool:
@@ -106,6 +121,25 @@ def _of_nodes(words: list[str]) -> list[str]:
     more = [] if "cluster" in given else ["cluster=multi_node"]
     wanted = {"cluster.node_rank": "0", "cluster.rdzv_endpoint": ELSEWHERE}
     return more + [f"{key}={value}" for key, value in wanted.items() if key not in given]
+
+
+GROWS = (
+    "the micro-batch is given and the global batch is not: over several numbers of ranks it grows "
+    "with them, by global_batch_size=null, which a run has to be given too"
+)
+
+
+def _growing(words: list[str]) -> list[str]:
+    """Weak scaling: the default global batch is not held over several numbers of ranks.
+
+    A run of some of these words would make up for fewer ranks by accumulation, and one of others
+    would be refused: one sweep of two kinds.
+    """
+    given = {key_of(word) for word in words}
+    swept = any(key_of(word) in RANKS and re.search(r"[,(]", word) for word in words)
+    if swept and "micro_batch_size" in given and "global_batch_size" not in given:
+        return ["global_batch_size=null"]
+    return []
 
 
 def _every(words: list[str]) -> list[str]:
