@@ -41,7 +41,8 @@ class Planned(NamedTuple):
 
 def planned(cells: Sequence[PlannedCell]) -> list[Planned]:
     """The cells that can be, in their order."""
-    shared = common([list(cell.overrides) for cell in cells])
+    # A cell that stands alone has nothing to be told apart by.
+    shared = common([list(cell.overrides) for cell in cells]) if len(cells) > 1 else None
     plans = [(cell, cell.plan) for cell in cells if cell.plan is not None]
     several = len({plan.cell["world_size"] for _, plan in plans}) > 1
     return [Planned(cell, _name(cell, plan, shared, several), plan) for cell, plan in plans]
@@ -58,9 +59,10 @@ def refusals(cells: Sequence[PlannedCell]) -> dict[str, list[str]]:
     return out
 
 
-def _name(cell: PlannedCell, plan: Plan, shared: set[str], several: bool) -> Name:
+def _name(cell: PlannedCell, plan: Plan, shared: set[str] | None, several: bool) -> Name:
     told = {*RANKS, "parallel", "precision"}
-    own = [w for w in cell.overrides if w not in shared and key_of(w) not in told]
+    own = [w for w in cell.overrides if key_of(w) not in told]
+    own = [] if shared is None else [w for w in own if w not in shared]
     where = plan.cell
     ranks = f", {where['world_size']:,} rank{'s' if where['world_size'] > 1 else ''}"
     line, words = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,26 @@ def test_one_cell_and_its_file(
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]  # no run, no folder
 
 
+def test_the_page_is_written_for_one_cell_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, text = told(capsys, *NANO, "parallel=fsdp", "plan.page=plan.html")
+    assert code == 0, text
+    assert "page: plan.html" in text
+    assert "parallel=fsdp plan.page=plan.html</code>" in (tmp_path / "plan.html").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.html"]
+
+
+def test_cells_are_told_apart_by_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-m", *NANO, "parallel=ddp", "cluster.nnodes=1,2", "model.layers=1,2"]
+    code, text = told(capsys, *words, "global_batch_size=8")
+    assert code == 0, text
+    assert "ddp fp32 model.layers=1" in text
+    assert re.search(r"take        parallel=ddp precision=fp32 model\.layers=1, 4 ranks", text)
+    assert " to " in text.splitlines()[0]  # two models
+
+
 def test_several_cells_and_the_one_to_take(capsys: pytest.CaptureFixture[str]) -> None:
     code, text = told(capsys, "-m", *NANO, "parallel=ddp,single", "precision=fp32,bf16")
     assert code == 0
@@ -52,7 +73,8 @@ def test_several_cells_and_the_one_to_take(capsys: pytest.CaptureFixture[str]) -
         (["cluster.device=a100_80g"], "cluster.device=a100_80g: no such device. Did you mean"),
         (["plan.al=true"], "plan.al=true: the plan has no such word"),
         (["plan.all=yes"], "plan.all=yes must be true or false"),
-        (["plan.json=/nowhere/plan.json"], "no file can be written there"),
+        (["plan.json=/nowhere/plan.json"], "plan.json=/nowhere/plan.json: no file can be written"),
+        (["plan.page=/nowhere/plan.html"], "plan.page=/nowhere/plan.html: no file can be written"),
         (["model=parameters", "model.count=0"], "must be a whole number of parameters"),
         (["model=parameters", "model.count=1e9", "parallel=pipeline"], "has none. Take a model"),
         (["parallel=pipeline", *NANO, "cluster.nproc_per_node=8"], "each stage needs at least one"),

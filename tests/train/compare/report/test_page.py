@@ -1,26 +1,15 @@
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 from tests.train.compare.report import sweeps
+from tests.train.compare.report.written import content, sections
 from tests.train.compare.synthetic import curve, write_run
 from train.compare.report import write_report
 from train.compare.report.markup import PAGE
 from train.compare.report.page import SCRIPTS, page
 from train.compare.report.payload import payload
-
-
-def content(text: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert found is not None
-    return json.loads(found.group(1))
-
-
-def sections(text: str) -> list[str]:
-    return re.findall(r'<section id="(\w+)"', text)
 
 
 def test_the_page_is_one_file_in_strict_json(tmp_path: Path) -> None:

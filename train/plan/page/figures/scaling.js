@@ -31,6 +31,8 @@ function linesOver(value, hint) {
 
 function over(identifier, value, title, hint, more = {}, limit = null) {
   figure(identifier, (element) => {
+    element.parentElement.hidden = every.every((number) => value(number) === null);
+    if (element.parentElement.hidden) return;
     const shapes = limit === null ? [] : [{
       type: "line", xref: "paper", x0: 0, x1: 1, y0: limit, y1: limit, line: { color: colour("ink"), width: 1.4, dash: "dash" },
     }];
