@@ -107,7 +107,7 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
     rows = planned(cells)
     plans = [row.plan for row in rows]
     if rows:
-        _line(console, subject_of(plans))
+        _line(console, heading_of(plans))
         console.print()
         unit, unit_name = unit_of(max(plan.per_rank["total_peak"] for plan in plans))
         batches = several_batches(plans)
@@ -157,7 +157,7 @@ _SHORT = {
 }
 
 
-def subject_of(plans: Sequence[Plan]) -> str:
+def heading_of(plans: Sequence[Plan]) -> str:
     """What is planned for, as far as the plans share it."""
     models = {plan.parameters for plan in plans}
     size = f"{min(models):,}" if len(models) == 1 else f"{min(models):,} to {max(models):,}"

@@ -11,7 +11,7 @@ from train.plan.cells import PlannedCell, per_sample
 from train.plan.names import Planned, planned
 from train.plan.page.payload import FITS, TIGHT, TOO_LARGE, state_of
 from train.plan.plan import Plan
-from train.plan.table import said
+from train.units import said
 
 
 def findings(cells: Sequence[PlannedCell]) -> list[Finding]:

@@ -14,7 +14,7 @@ from train.plan.names import planned, refusals
 from train.plan.page.findings import findings
 from train.plan.page.payload import payload
 from train.plan.page.table import cell_table
-from train.plan.table import notes_of, subject_of
+from train.plan.table import heading_of, notes_of
 
 FIGURES = Path(__file__).parent / "figures"
 """The sections, and the scripts that draw in them."""
@@ -62,7 +62,7 @@ def page(cells: Sequence[PlannedCell], command: str) -> str:
     return framed(
         filled(template, parts),
         kind="plan",
-        title=subject_of(plans) if plans else "No cell can be",
+        title=heading_of(plans) if plans else "No cell can be",
         meta=_meta(cells, command),
         findings=findings(cells),
         example=rows[-1].name.line if rows else "",

@@ -11,7 +11,8 @@ from train.plan.cells import per_sample
 from train.plan.names import Planned
 from train.plan.page.payload import FITS, TIGHT, TOO_LARGE, state_of
 from train.plan.plan import Plan
-from train.plan.table import WORDS, unit_of
+from train.plan.table import WORDS
+from train.units import unit_of
 
 BADGES = {
     FITS: ("completed", "✓"),
