@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from components.errors import ConfigError
 
@@ -37,6 +38,7 @@ class Device:
 
     Attributes:
         name: for readers.
+        kind: `cuda` or `cpu`, as ranks know it.
         memory_bytes: what can be allocated; a data sheet's GB are 1e9 bytes here, which leaves
             some percent for what the driver and libraries take.
         flops: dense FLOP/s of matrix products by type (`float32`, `tf32`, `bfloat16`, `float16`);
@@ -57,6 +59,7 @@ class Device:
     link_bytes_per_s: float
     network_bytes_per_s: float
     per_node: int
+    kind: Literal["cuda", "cpu"] = "cuda"
     operation_s: float = 0.0
     collectives: dict[str, Measured] = field(default_factory=dict)
 

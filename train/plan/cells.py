@@ -73,7 +73,7 @@ def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[Planned
     ]
 
 
-def fits(plan: Plan, margin: float) -> bool:
+def fits(plan: Plan, margin: float = MARGIN) -> bool:
     """Whether a plan leaves the margin; any does where no memory is known."""
     if plan.device_bytes is None:
         return True

@@ -58,6 +58,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
         link_bytes_per_s=inside,
         network_bytes_per_s=rates.get(True, inside),
         per_node=per_node,
+        kind=cluster["device"],
         operation_s=max(rank["operation_s"] for rank in ranks),
         collectives=_collectives(report["collectives"], cluster["world_size"]),
     )

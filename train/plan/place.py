@@ -58,7 +58,7 @@ def place_of(
         per_node = node.nproc_per_node
         if per_node == "auto":
             per_node = 1 if one_process else device.per_node
-        return Place(nodes, per_node, "cuda", device, int(device.memory_bytes), sizes_given)
+        return Place(nodes, per_node, device.kind, device, int(device.memory_bytes), sizes_given)
     cluster: Cluster = build_kind(Cluster, node, "cluster")
     kind = cluster.device_type()
     per_node = cluster.local_world_size(one_process)

@@ -7,15 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
-
 from components.device import Device
 from components.errors import ConfigError
-from train.command_line import CommandLine, Job, compose_jobs, parse
+from train.command_line import Job, compose_jobs, parse
 from train.groups import check_groups
-from train.kinds import build_kind
 from train.merge import key_of
-from train.nearest import hint
+from train.plan.named_device import device_named
 from train.plan.place import ELSEWHERE
 from train.targets import check_jobs
 
@@ -60,13 +57,15 @@ def read(argv: list[str]) -> Words:
     """
     own = {key: value for key, value in map(_own, argv) if key}
     words = [word for word in argv if not _own(word)[0]]
-    device = None
     named = [word for word in words if key_of(word) == "cluster.device"]
-    if named and named[-1].partition("=")[2] not in KINDS:
-        device = named[-1].partition("=")[2]
-        # What ranks compute on; there need be no such device here, so nobody looks for it.
-        words = [word for word in words if word not in named] + ["cluster.device=cuda"]
+    words = [word for word in words if word not in named]
     words += _of_nodes(words)
+    device, kind = None, named[-1].partition("=")[2] if named else "auto"
+    if kind not in KINDS:
+        device = device_named(parse(words).composer, kind, "cluster.device")
+        # What ranks compute on; there need be no such device here, so nobody looks for it.
+        kind = device.kind
+    words += [f"cluster.device={kind}"] if named else []
     growing = _growing(words)
     words += growing
     every = _is_true(own.get("plan.all", "false"))
@@ -81,7 +80,7 @@ def read(argv: list[str]) -> Words:
     check_jobs(jobs)
     return Words(
         jobs=jobs,
-        device=None if device is None else _device(line, device),
+        device=device,
         json=Path(own["plan.json"]) if own.get("plan.json") else None,
         page=Path(own["plan.page"]) if own.get("plan.page") else None,
         several=line.multirun,
@@ -149,23 +148,8 @@ def _every(words: list[str]) -> list[str]:
     given = {key_of(word) for word in words}
     composer = Composer()
     chosen = [
-        f"{group}={','.join(composer.options(group))}"
+        f"{group}={','.join(word for word in composer.options(group) if word != 'auto')}"
         for group in ("parallel", "precision")
         if group not in given
     ]
     return ["--multirun", *chosen] if "-m" not in words and "--multirun" not in words else chosen
-
-
-def _device(line: CommandLine, name: str) -> Device:
-    composer = line.composer
-    if not composer.has_option("device", name):
-        known = composer.options("device")
-        raise ConfigError(
-            f"cluster.device={name}: no such device. {hint(name, known)} ".rstrip()
-            + f" Known are auto, cpu and cuda, for this machine, and {', '.join(known)}; another "
-            "is a file in conf/device, or in device/ of a --config-dir."
-        )
-    config = composer.compose([f"+device={name}"])
-    node = DictConfig(OmegaConf.to_container(config.device, resolve=True))
-    device: Device = build_kind(Device, node, "device")
-    return device
