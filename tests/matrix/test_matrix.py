@@ -156,3 +156,15 @@ def test_every_number_of_the_record_is_one(
     best = run.summary["best"]["train/loss"]
     assert best == {"value": min(losses), "step": losses.index(min(losses)) + 1}
     assert run.summary["last"]["val/loss"] == run.column("val/loss")[-1]
+
+
+@pytest.mark.parametrize(("parallel", "precision"), CELLS)
+def test_the_peak_is_what_was_forecast(
+    cells: dict[tuple[str, str], Run], parallel: str, precision: str
+) -> None:
+    """The rank that needs the most, as counted while it stepped."""
+    run = cells[parallel, precision]
+    memory = run.summary["memory"]
+    assert memory["measured_bytes"] == max(run.summary["peak_memory_bytes"])
+    assert memory["forecast_bytes"] == pytest.approx(memory["measured_bytes"], rel=0.1)
+    assert memory["error"] == memory["forecast_bytes"] / memory["measured_bytes"] - 1

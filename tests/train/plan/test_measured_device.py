@@ -1,0 +1,81 @@
+"""The figures of a machine that was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.device import Measured
+from components.errors import ConfigError
+from train.plan.measured_device import device_of, read_device
+from train.plan.traffic import Message
+
+
+def report(device: str = "cpu", **more: Any) -> dict[str, Any]:
+    ranks = [
+        {
+            "device": "EPYC",
+            "memory_total_bytes": 24e9,
+            "flops": {"fp32": 40e9 + rank, "bf16": 4e9 - rank},
+            "copy_bytes_per_s": 5e9 - rank,
+            "operation_s": 1e-6 * (rank + 1),
+        }
+        for rank in range(2)
+    ]
+    return {
+        "cluster": {"device": device, "nproc_per_node": 2, "world_size": 2, "nnodes": 1},
+        "ranks": ranks,
+        "links": [{"ranks": [0, 1], "across": False, "bytes_per_s": 1e9}],
+        "collectives": [
+            {"name": "all-reduce", "bytes": 1000, "seconds": 1e-3},
+            {"name": "all-reduce", "bytes": 1_000_000, "seconds": 2e-3},
+            {"name": "ring", "bytes": 1000, "seconds": 5e-4},
+            {"name": "broadcast", "not_offered": "why"},
+        ],
+        "quick": False,
+        **more,
+    }
+
+
+def test_the_slowest_rank_counts() -> None:
+    device = device_of(report(), "check.json")
+    assert device.name == "EPYC (check.json)"
+    assert device.memory_bytes == 12e9  # ranks of a CPU share its memory
+    assert device.flops == {"float32": 40e9, "bfloat16": 4e9 - 1}
+    assert device.memory_bytes_per_s == 2 * (5e9 - 1)
+    assert device.operation_s == 2e-6
+    assert device.link_bytes_per_s == device.network_bytes_per_s == 1e9
+    assert set(device.collectives) == {"all-reduce", "send"}
+    assert device_of(report("cuda"), "check.json").memory_bytes == 24e9
+
+
+def test_a_message_takes_what_one_like_it_took() -> None:
+    measured = Measured(2, ((1000, 1e-3), (1_000_000, 2e-3)))
+    assert measured.seconds(0) == measured.seconds(1000) == 1e-3
+    assert measured.seconds(500_500) == pytest.approx(1.5e-3)
+    assert measured.seconds(3_000_000) == pytest.approx(6e-3)
+
+
+def test_calls_count_and_more_ranks_send_more() -> None:
+    device = device_of(report(), "check.json")
+    # Ten calls of 100 bytes take as long as ten small ones.
+    assert Message("all-reduce", 1000, 2, calls=10).seconds(device, 2) == pytest.approx(1e-2)
+    # Two ranks send 2 x 1/2 of a message in an all-reduce, four 2 x 3/4.
+    two, four = (Message("all-reduce", 1_000_000, n).seconds(device, n) for n in (2, 4))
+    assert four == pytest.approx(1.5 * two)
+    # What was not measured goes by the link.
+    assert Message("all-gather", 4000, 2).seconds(device, 2) == pytest.approx(2000 / 1e9)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [({}, "no file of a check"), (report(quick=True), "without --quick")],
+)
+def test_a_file_that_does_not_tell(tmp_path: Path, content: dict, message: str) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=message):
+        read_device(path, "cluster.device")

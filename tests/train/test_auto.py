@@ -1,0 +1,75 @@
+"""`parallel=auto`: the fastest that fits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from components.errors import ConfigError
+from train import auto
+from train.command_line import compose_jobs, parse
+from train.preflight import preflight
+from train.run_plan import Plan
+
+WORDS = ("cluster.device=cpu", "cluster.nproc_per_node=2", "logger=none", "parallel=auto")
+
+
+def planned(folder: Path, *words: str) -> Plan:
+    auto._SETTLED.clear()
+    (job,) = compose_jobs(parse([*WORDS, *words]))
+    return preflight(job.config, None, folder)
+
+
+def test_the_fastest_is_taken_and_the_others_are_told_of(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "parallel.among=[single,ddp,pipeline,zero3]")
+    # Without links between them two ranks that compute half each are faster than a pipeline,
+    # which idles half of the time; one process is none of two ranks.
+    assert plan.parallel == "ddp"
+    assert plan.config.parallel._target_ == "components.parallel.ddp.DDP"
+    assert plan.choice is not None
+    considered = {one["parallel"]: one for one in plan.choice.considered}
+    assert list(considered) == ["single", "ddp", "pipeline", "zero3"]
+    assert "lives in one process" in considered["single"]["refused"]
+    assert considered["ddp"]["step_time_s"] < considered["zero3"]["step_time_s"]
+    assert considered["ddp"]["step_time_s"] < considered["pipeline"]["step_time_s"]
+    line = next(line for line in plan.lines() if line.startswith("auto"))
+    assert "parallel=ddp" in line
+    assert "10%" in line
+    assert "CPU core, assumed" in line
+
+
+def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # gpt_nano with 16 samples a rank: ddp holds 65.9 MB, a stage of the pipeline 32.5 MB.
+    monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 50_000_000)
+    words = ("parallel.among=[ddp,pipeline]", "memory_check=null")
+    plan = planned(tmp_path, *words)
+    assert plan.parallel == "pipeline"
+    monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 33_000_000)
+    with pytest.raises(ConfigError, match=r"no strategy leaves parallel.margin=0.1 .*=pipeline"):
+        planned(tmp_path, *words)
+    assert planned(tmp_path, *words, "parallel.margin=0").parallel == "pipeline"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("parallel.among=[]", "must name strategies"),
+        ("parallel.among=[auto]", "must name strategies"),
+        ("parallel.among=[dpp]", "dpp is no strategy"),
+        ("parallel.margin=1.5", "below 1"),
+        ("parallel.device=tpu", "parallel.device=tpu: no such device"),
+        ("parallel.device=nothing.json", "no file of a check"),
+        ("parallel.among=[single]", "none of its strategies can be here"),
+    ],
+)
+def test_refused(tmp_path: Path, word: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        planned(tmp_path, word)
+
+
+def test_the_record_holds_it_as_plain_data(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "parallel.among=[ddp]")
+    assert plan.choice is not None
+    assert asdict(plan.choice)["parallel"] == "ddp"
