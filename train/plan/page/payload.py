@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from train.plan.cells import fits, per_sample
+from train.plan.cells import MARGIN, fits, per_sample
 from train.plan.names import Planned
 from train.plan.plan import Plan
 from train.plan.table import WORDS, several_batches
@@ -53,7 +53,7 @@ def state_of(plan: Plan) -> str:
     """Whether it fits with the margin, without, or not at all."""
     if plan.headroom is not None and plan.headroom < 0:
         return TOO_LARGE
-    return FITS if fits(plan) else TIGHT
+    return FITS if fits(plan, MARGIN) else TIGHT
 
 
 def _cell(row: Planned) -> dict[str, Any]:
