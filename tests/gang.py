@@ -45,6 +45,10 @@ ON_TWO = ("ddp", "fsdp", "zero1", "zero2", "zero3", "pipeline")
 """Those that two ranks show."""
 
 
+PRELOADED = ["torch.distributed.pipelining", "torch._dynamo", __name__]
+"""Modules that the server has imported from which processes are forked."""
+
+
 def sgd(named: NamedParameters, lr: float = 0.5) -> torch.optim.Optimizer:
     return torch.optim.SGD([p for _, p in named if p.requires_grad], lr=lr)
 
@@ -77,7 +81,7 @@ def run(case: Callable[..., Any], world_size: int, *args: Any) -> list[Any]:
     The processes are forked from a server that has the libraries imported and computes nothing.
     """
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["torch.distributed.pipelining", "torch._dynamo", __name__])
+    context.set_forkserver_preload(PRELOADED)
     with tempfile.TemporaryDirectory() as meeting_point:
         answers = context.SimpleQueue()
         gang = mp.start_processes(

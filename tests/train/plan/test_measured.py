@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.gang import BF16, FP32
-from tests.measured_memory import Case, compared, measured
+from tests.measured_memory import Case, measured
+from tests.planned_memory import compared
 
 MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
 

@@ -131,9 +131,10 @@ class Sharded(Holding):
         if group.copied or not group.whole:
             return
         size = group.whole * self.share.compute_bytes
+        self.add("strategy_buffers", size)
+        # The last one's output goes now, not before: a name in `wait_for_unshard` still holds it.
         self.add("strategy_buffers", -self.kept)
         self.kept = 0
-        self.add("strategy_buffers", size)
         output = size if group.gathered else 0
         group.gathered, group.copied = False, True
         if keep:
