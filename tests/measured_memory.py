@@ -84,7 +84,7 @@ def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
         del model
         for _ in range(STEPS):
             begin = len(tracker.events)
-            batches = [_batch(case.rows, length, vocab) for _ in range(case.accumulation)]
+            batches = [batch_of(case.rows, length, vocab) for _ in range(case.accumulation)]
             strategy.step(batches)
             del batches
         held = strategy.held()
@@ -97,7 +97,8 @@ def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
     return tracker.replayed(begin)
 
 
-def _batch(rows: int, length: int, vocab: int) -> Batch:
+def batch_of(rows: int, length: int, vocab: int) -> Batch:
+    """Random ids."""
     return Batch(torch.randint(vocab, (rows, length)), torch.randint(vocab, (rows, length)), rows)
 
 

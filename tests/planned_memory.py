@@ -20,13 +20,13 @@ from train.plan.strategies import kind_of
 from train.plan.trace import Event, Sample, Way, trace
 
 
-def planned(case: Case, world_size: int) -> Holding:
+def planned(case: Case, world_size: int, gpu: bool = False) -> Holding:
     """One rank's memory over a step, as planned."""
     model = _model(tuple(case.sizes.items()), case.checkpointing)
     ids = _ids(case.tokens or model.seq_len)
     strategy = STRATEGIES[case.word]()
     kind = kind_of(strategy)
-    way = kind.way(strategy, case.precision, gpu=False)
+    way = kind.way(strategy, case.precision, gpu)
     events = _events(tuple(case.sizes.items()), case.checkpointing, len(ids), case.rows, way)
     share = Share(
         facts_of(model),
@@ -36,6 +36,7 @@ def planned(case: Case, world_size: int) -> Holding:
         2 * ids.nbytes,
         case.rows,
         case.accumulation,
+        gpu,
     )
     holding = kind.holding(strategy, share, model)
     holding.run(events)

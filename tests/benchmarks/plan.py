@@ -1,11 +1,11 @@
 """Plans held against runs: `python -m tests.benchmarks.plan [FILE.jsonl] [word ...]`.
 
-Each strategy on gloo ranks, in each precision, for three models, micro-batches of 1 and 8 samples, with and
-without activation checkpointing: storages are counted one by one on each rank, and the plan is
-compared with the rank that held the most. Words choose: `fsdp zero3 bf16 gpt_30m ranks=2 x8 full`; several of
-one kind are alternatives. What was measured goes into the file, and what is there already is not measured again, so
-the same command goes on after an interruption. Prints a line for each cell, then the table of
-docs/plan.md.
+Each strategy on gloo ranks, in each precision, for three models, micro-batches of 1 and 8 samples,
+with and without activation checkpointing: storages are counted one by one on each rank, and the
+plan is compared with the rank that held the most. Words choose, as `fsdp zero3 bf16 gpt_30m
+ranks=2 x8 full`; several of one kind are alternatives. What was measured goes into the file, and
+what is there already is not measured again, so the same command goes on after an interruption.
+Prints a line for each cell, then the table of docs/plan.md.
 """
 
 from __future__ import annotations

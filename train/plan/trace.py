@@ -152,7 +152,26 @@ class _Recorder(Tracker):
                     events.append(("make", grad[1], size, 0.0))
             at = position
             events.append(mark)
-        return events[:-1]
+        return _in_order_of_nodes(events[:-1])
+
+
+def _in_order_of_nodes(events: list[Event]) -> list[Event]:
+    """Of two neighbours the later one's `done` before the earlier one's `back`.
+
+    Both are told of the same gradient, at once. Strategies put a node of their own before a module
+    and behind it, so there the later module's end comes first.
+    """
+    ordered: list[Event] = []
+    backs: list[Event] = []
+    for event in events:
+        if event[0] == "back":
+            backs.append(event)
+            continue
+        if event[0] != "done":
+            ordered += backs
+            backs = []
+        ordered.append(event)
+    return ordered + backs
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from components.parallel.pipeline_stage import cut, stage_of
@@ -27,6 +28,9 @@ class Staged(Holding):
     def run(self, events: Sequence[Event]) -> None:
         blocks, stages = len(self.share.facts.blocks), self.share.world_size
         forward, backward = cut_events(events, blocks, stages) if events else ([[]], [[]])
+        casts = _dropped_casts(events, self.share.compute_bytes)
+        if casts:
+            forward[-1] = _without(forward[-1], casts)
         holdings = []
         for number in range(stages):
             own = [
@@ -38,7 +42,10 @@ class Staged(Holding):
             if self.schedule == "1f1b":
                 ahead = min(ahead, stages - number)
             holding = OneStage(self.share, {w.name for w in own}, ahead, number)
-            holding.run([*forward[number], *backward[number]])
+            parts = _casts_dropped(
+                forward[number], [w.numel for w in own], casts, self.share.compute_bytes
+            )
+            holding.run([*parts, *backward[number]])
             holdings.append(holding)
         most = max(holdings, key=lambda holding: holding.peak.total)
         self.stage = holdings.index(most)
@@ -119,6 +126,34 @@ def cut_events(
         until = backs[stage - 1] if stage else len(events)
         backward.append(list(events[backs[stage] : until]))
     return forward, backward
+
+
+def _dropped_casts(events: Sequence[Event], itemsize: int) -> Counter[int]:
+    """Elements of the half copies of weights that nothing keeps when autocast ends.
+
+    With activation checkpointing it is autocast alone that holds them, to the end of the forward: a
+    whole model's in the trace, a stage's in a pipeline.
+    """
+    end = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
+    begin = end
+    while begin and events[begin - 1][0] == "-":
+        begin -= 1
+    return Counter(size // itemsize for _, _, size, _ in events[begin:end])
+
+
+def _without(events: Sequence[Event], casts: Counter[int]) -> list[Event]:
+    """The last stage's forward, in which the whole model's copies are not dropped."""
+    end = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
+    return [*events[: end - casts.total()], *events[end:]]
+
+
+def _casts_dropped(
+    events: Sequence[Event], weights: list[int], casts: Counter[int], itemsize: int
+) -> list[Event]:
+    """A stage's forward, at whose end its own copies go."""
+    own = sum(itemsize * numel for numel in weights if casts[numel])
+    *before, turn = events
+    return [*before, ("-", "", own, 0.0), turn]
 
 
 def _at(events: Sequence[Event], kind: str, block: int) -> int:

@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from train.plan.held.zero3 import Stage3
-from train.plan.held.zero_flat import Bf16Stage1, Stage1, Stage2
+from train.plan.held.zero_flat import Bf16Stage1, Flat, Stage1, Stage2
 from train.plan.holding import Holding, Share
+from train.plan.trace import Event
 
 if TYPE_CHECKING:
     from components.parallel.zero import Zero
+
+FEW_RANKS = 64
+"""Whose parts are looked at one by one; of more ranks, the first ones and the last."""
+
+
+class MostOfRanks(Holding):
+    """The rank that needs the most of those between which parts of gradients differ.
+
+    The last one's come first in the backward, while activations are still there; in fp32 weights
+    that reach into a part stay whole, and some parts have more of these than others.
+
+    Args:
+        stage: of each rank.
+    """
+
+    def __init__(self, share: Share, stage: type[Flat], bucket: int) -> None:
+        super().__init__(share)
+        last = share.world_size - 1
+        every = [
+            stage(share, bucket, rank) for rank in sorted({*range(min(last, FEW_RANKS)), last})
+        ]
+        fullest = max(every, key=lambda holding: holding.kept_elements())
+        self.ranks = list(dict.fromkeys((every[0], every[-1], fullest)))
+
+    def run(self, events: Sequence[Event]) -> None:
+        for holding in self.ranks:
+            holding.run(events)
+        self._take(max(self.ranks, key=lambda holding: holding.peak.total))
+
+    def run_bare(self) -> None:
+        self.ranks[0].run_bare()
+        self._take(self.ranks[0])
+
+    def _take(self, most: Flat) -> None:
+        self.most, self.now, self.peak = most.most, most.now, most.peak
+
+    def updated(self) -> int:
+        return self.ranks[0].updated()
 
 
 def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:
@@ -24,8 +64,6 @@ def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:
     if zero.options.stage == 3:
         return Stage3(share, section)
     bucket = section["reduce_bucket_size"]
-    if zero.options.stage == 2:
-        return Stage2(share, bucket)
-    if share.precision.compute is torch.bfloat16:
+    if zero.options.stage == 1 and share.precision.compute is torch.bfloat16:
         return Bf16Stage1(share, bucket)
-    return Stage1(share, bucket)
+    return MostOfRanks(share, Stage2 if zero.options.stage == 2 else Stage1, bucket)

@@ -34,14 +34,14 @@ class Row:
     part: int
     whole: int
 
-    def own(self) -> Iterator[Weight]:
-        """The weights that begin in the first rank's part."""
+    def own(self, rank: int) -> Iterator[Weight]:
+        """The weights that reach into a rank's part."""
         begin = 0
         for weight in self.weights:
-            if begin >= self.part:
-                return
-            yield weight
-            begin += weight.numel
+            end = begin + weight.numel
+            if begin < (rank + 1) * self.part and end > rank * self.part:
+                yield weight
+            begin = end
 
 
 def rows_of(share: Share) -> list[Row]:
@@ -64,13 +64,15 @@ class Flat(Holding):
 
     Args:
         bucket: elements that are reduced at a time (`reduce_bucket_size`).
+        rank: whose memory this is.
     """
 
-    def __init__(self, share: Share, bucket: int) -> None:
+    def __init__(self, share: Share, bucket: int, rank: int = 0) -> None:
         super().__init__(share)
         self.bucket = bucket
         self.rows = rows_of(share)
         self.part = sum(row.part for row in self.rows)
+        self.own = {w.name for row in self.rows for w in row.own(rank)}
         self.sizes = {w.name: w.numel for w in share.facts.weights}
 
     def start(self) -> None:
@@ -92,6 +94,14 @@ class Flat(Holding):
 
     def updated(self) -> int:
         return self.part
+
+    def kept_elements(self) -> int:
+        """Of the gradients that stay here.
+
+        In a half type the part is of its own; in fp32 weights that reach into it are whole.
+        """
+        half = self.share.precision.mixed
+        return self.part if half else sum(self.sizes[name] for name in self.own)
 
     def drop(self, part: str) -> None:
         """All of a part goes."""
@@ -130,8 +140,8 @@ class Stage1(Flat):
         mixed = self.share.precision.mixed
         return "strategy_buffers" if self.first and not mixed else "activations"
 
-    def __init__(self, share: Share, bucket: int) -> None:
-        super().__init__(share, bucket)
+    def __init__(self, share: Share, bucket: int, rank: int = 0) -> None:
+        super().__init__(share, bucket, rank)
         self.whole = 0
 
     def stand(self) -> None:
@@ -166,7 +176,7 @@ class Stage1(Flat):
         filled = min(FP32 * self.bucket, self.whole)
         if not self.share.precision.mixed:
             self.add("strategy_buffers", -filled)
-        self.add("grads", FP32 * self.part)
+        self.add("grads", FP32 * self.kept_elements())
         self.add("strategy_buffers", -FP32 * self.bucket)
 
     def on_update(self) -> None:
@@ -183,13 +193,8 @@ class Stage2(Flat):
         self.filled = 0
         self.large = 0
         self.taken = False
-        own = {w.name for row in self.rows for w in row.own()}
-        self.own = own
         self.pending_own = False
-        half = self.share.precision.mixed
-        # In a half type the part is of its own; in fp32 weights that reach into it are whole.
-        elements = self.part if half else sum(self.sizes[name] for name in own)
-        self.kept = FP32 * elements
+        self.kept = FP32 * self.kept_elements()
 
     def on_begin(self) -> None:
         self.taken = self.taken and self.share.precision.mixed
