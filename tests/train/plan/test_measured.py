@@ -30,8 +30,7 @@ def test_the_plan_is_what_is_held(case: Case, ranks: int) -> None:
 
 
 def test_a_pipeline_of_four_stages() -> None:
-    # The planned stage is the one that needs the most, here the first, which is measured. What
-    # arrives and what operations need in between are not told apart.
+    # The planned stage is the one that needs the most, and so is the measured one.
     case = Case("pipeline", FP32, 1, 4, "none", {})
     errors = compared(case, 4, measured(case, 4))
     assert abs(errors["total"]) < 0.1
