@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+JOBS ?= 2
 
 .PHONY: train test test-long test-slurm lint clean
 
@@ -9,7 +10,7 @@ train: $(VENV)/installed
 	$(VENV)/bin/python -m train $(ARGS)
 
 test: $(VENV)/installed-dev
-	$(VENV)/bin/python -m pytest $(ARGS)
+	$(VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-long: $(VENV)/installed-dev
 	$(VENV)/bin/python -m pytest -m long -s $(ARGS)

@@ -49,6 +49,8 @@ class Device:
             usual machines, not the device's own.
         per_node: as many there are on a usual node.
         operation_s: seconds that any operation takes at least.
+        attained: share of these rates that a model's step attains, by type; left out it is 1, the
+            least time.
         collectives: measured ones by name; those that are left out go by the links' bandwidth.
     """
 
@@ -61,6 +63,7 @@ class Device:
     per_node: int
     kind: Literal["cuda", "cpu"] = "cuda"
     operation_s: float = 0.0
+    attained: dict[str, float] = field(default_factory=dict)
     collectives: dict[str, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -129,6 +129,13 @@ class Zero(Parallel):
                 "inside a block, by hooks that are not to be compiled. Nearest: parallel=fsdp "
                 "compile=true, which holds as little."
             )
+        if cell.checkpointing == "selective" and self.options.stage == 3:
+            raise ConfigError(
+                "model.checkpointing=selective cannot go with parallel=zero3: DeepSpeed gathers "
+                "parameters from inside a block, and other ones when it is computed again, so what "
+                "was kept does not match. Nearest: parallel=zero3 model.checkpointing=full, or "
+                "parallel=fsdp model.checkpointing=selective."
+            )
         check_extra(self.options.extra, cell.precision, self.options.stage)
         check_nvme(self.options)
         refuse_parameters(

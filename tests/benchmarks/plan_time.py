@@ -1,8 +1,8 @@
 """Planned times held against real ones: `python -m tests.benchmarks.plan_time [strategy ...]`.
 
 Measures the machine (`python -m train.check`), plans each strategy in fp32 and bf16 by it on two
-ranks of a CPU, trains it for some steps, and prints planned and real step time, their ratio, and how
-many pairs of cells the plan puts in the right order. Let nothing else run meanwhile.
+ranks of a CPU, trains it for some steps, and prints planned and real step time, their ratio, and
+how many pairs of cells the plan puts in the right order. Let nothing else run meanwhile.
 """
 
 from __future__ import annotations

@@ -82,6 +82,12 @@ def test_what_is_not_compiled(words: tuple[str, ...], nearest: str) -> None:
     assert nearest in message
 
 
+def test_selective_checkpointing_where_parameters_come_and_go_within_a_block() -> None:
+    message = refusal("parallel=zero3", "model.checkpointing=selective")
+    assert "parallel=zero3 model.checkpointing=full" in message
+    assert "parallel=fsdp model.checkpointing=selective" in message
+
+
 def test_checkpointing_is_an_option_of_any_model() -> None:
     assert "model.checkpointing=full" in refusal(
         "model=plain", "data=digits", "model.checkpointing=full"

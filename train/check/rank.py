@@ -19,8 +19,10 @@ from components.cluster.handshake import gang_store
 from components.cluster.joined import Joined
 from components.cluster.preemption import Notice
 from components.cluster.ranks import Ranks, join, leave, own_ranks
+from components.device import Device
 from components.logger.rank_logs import RankLogs
 from train import failure
+from train.check.attained import attained
 from train.check.board import Board
 from train.check.clocks import time_offset
 from train.check.collectives import time_collectives
@@ -29,6 +31,7 @@ from train.check.limits import FULL, QUICK, Limits
 from train.check.links import time_links
 from train.check.machine import describe
 from train.failure import Failure
+from train.plan.measured_device import TYPES
 from train.targets import build
 
 
@@ -86,6 +89,18 @@ def measure(
     say("copies of memory")
     copied = copy_rate(control, limits)
     operation_s = operation_time(control)
+    say("a small model")
+    own = Device(
+        name="this rank's",
+        memory_bytes=1.0,
+        flops={TYPES[name]: rate for name, rate in flops.items()},
+        memory_bytes_per_s=2 * copied,
+        link_bytes_per_s=1.0,
+        network_bytes_per_s=1.0,
+        per_node=1,
+        operation_s=operation_s,
+    )
+    shares = attained(control, own)
     several = ranks.world_size > 1
     return {
         "clock_offset_s": offset_s,
@@ -93,6 +108,7 @@ def measure(
         "flops": flops,
         "copy_bytes_per_s": copied,
         "operation_s": operation_s,
+        "attained": {name: shares[TYPES[name]] for name in flops},
         "collectives": time_collectives(control, limits, say) if several else [],
         "links": time_links(control, limits, say) if several else [],
     }

@@ -30,7 +30,7 @@ def read_device(path: Path, key: str) -> Device:
             f"{key}={path}: this is no file of a check. Write one where the run will be: "
             f"python -m train.check --json {path.name}"
         )
-    if report.get("quick") or "operation_s" not in report["ranks"][0]:
+    if report.get("quick") or "attained" not in report["ranks"][0]:
         raise ConfigError(
             f"{key}={path}: this check has measured too little to tell times by. Make one without "
             f"--quick: python -m train.check --json {path.name}"
@@ -60,6 +60,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
         per_node=per_node,
         kind=cluster["device"],
         operation_s=max(rank["operation_s"] for rank in ranks),
+        attained={TYPES[key]: min(r["attained"][key] for r in ranks) for key in ranks[0]["flops"]},
         collectives=_collectives(report["collectives"], cluster["world_size"]),
     )
 

@@ -41,7 +41,7 @@ def compute_seconds(events: Sequence[Event], device: Device, precision: Precisio
             return None
         moved = size / device.memory_bytes_per_s
         total += max(flop / speed if speed else 0.0, moved, device.operation_s)
-    return total
+    return total / device.attained.get(precision.compute_dtype, 1.0)
 
 
 def model_flop(events: Sequence[Event]) -> float:

@@ -22,6 +22,7 @@ def report(device: str = "cpu", **more: Any) -> dict[str, Any]:
             "flops": {"fp32": 40e9 + rank, "bf16": 4e9 - rank},
             "copy_bytes_per_s": 5e9 - rank,
             "operation_s": 1e-6 * (rank + 1),
+            "attained": {"fp32": 0.5 + rank / 10, "bf16": 0.25},
         }
         for rank in range(2)
     ]
@@ -47,6 +48,7 @@ def test_the_slowest_rank_counts() -> None:
     assert device.flops == {"float32": 40e9, "bfloat16": 4e9 - 1}
     assert device.memory_bytes_per_s == 2 * (5e9 - 1)
     assert device.operation_s == 2e-6
+    assert device.attained == {"float32": 0.5, "bfloat16": 0.25}
     assert device.link_bytes_per_s == device.network_bytes_per_s == 1e9
     assert set(device.collectives) == {"all-reduce", "send"}
     assert device_of(report("cuda"), "check.json").memory_bytes == 24e9
