@@ -22,19 +22,19 @@ class MemoryWatch:
     """Takes the steps of a run, and counts every storage of one of them.
 
     Counting sees each operation pass and changes none: the step takes longer, and its numbers are
-    the same to the last bit. Compiled blocks would run uncompiled meanwhile, so they are not
+    the same to the last bit. Compiled blocks would run uncompiled meanwhile: they cannot be
     counted.
 
     Args:
         model: before a strategy takes it. What else is there by now is not training's.
         device: of this rank.
-        compiled: whether the model's blocks are.
+        counts: whether a CPU's step is to be counted.
     """
 
-    def __init__(self, model: nn.Module, device: torch.device, compiled: bool) -> None:
+    def __init__(self, model: nn.Module, device: torch.device, counts: bool) -> None:
         self.device = device
         self.peak: int | None = None
-        self._counts = device.type != "cuda" and not compiled
+        self._counts = device.type != "cuda" and counts
         self._steps = 0
         self._others: set[int] = set()
         if self._counts:
@@ -90,8 +90,12 @@ class MemoryWatch:
 
 def _tensors() -> Iterator[Tensor]:
     """All of this process that have a storage of their own."""
-    # Not isinstance: it would ask lazy objects for their class, and they warn.
-    found = [o for o in gc.get_objects() if issubclass(type(o), Tensor)]
+    objects = gc.get_objects()
+    # Not isinstance, which asks lazy objects for their class, and they warn; and each of a million
+    # objects is only asked for its type.
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, Tensor)}
+    found = [o for o in objects if type(o) in kinds]
+    del objects
     yield from filter(in_memory, found)
 
 

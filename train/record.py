@@ -66,7 +66,9 @@ class Recorder:
         self.precision = precision
         self.parallel = parallel
         self.probe = ComputeProbe(model)
-        self.memory = MemoryWatch(model, ranks.device, config.compile)
+        self.memory = MemoryWatch(
+            model, ranks.device, counts=config.memory_check is not None and not config.compile
+        )
         flops_per_sample = getattr(model, "flops_per_sample", None)
         self.flops: float | None = flops_per_sample() if callable(flops_per_sample) else None
         self.summary = Summary()

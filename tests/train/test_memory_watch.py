@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from components.data.batch import Batch
 from components.optimizer import build_optimizer
@@ -15,6 +16,7 @@ from components.precision import Precision
 from tests.gang import BF16, FP32, STRATEGIES, alone, prepared
 from tests.measured_memory import ADAMW, nano
 from train.memory_watch import COUNTED, MemoryWatch, _peak, against_forecast
+from train.plan.tracker import Tracker
 
 CPU = torch.device("cpu")
 
@@ -22,7 +24,7 @@ CPU = torch.device("cpu")
 def curve(precision: Precision, watched: bool) -> tuple[list[float], MemoryWatch]:
     torch.manual_seed(0)
     model = nano(layers=2, width=32, time=16, ffn=64, dropout=0.1)
-    watch = MemoryWatch(model, CPU, compiled=False)
+    watch = MemoryWatch(model, CPU, counts=True)
     make = partial(build_optimizer, ADAMW)
     strategy = prepared(STRATEGIES["single"](), model, alone(), make, precision, 1.0)
     take: Callable[[Parallel, list[Batch]], object] = (
@@ -52,9 +54,19 @@ def test_what_is_there_already_is_not_training_s() -> None:
     assert watch.measured() < 10_000_000
 
 
-def test_compiled_blocks_are_not_counted() -> None:
-    watch = MemoryWatch(nano(), CPU, compiled=True)
+def test_a_step_need_not_be_counted() -> None:
+    watch = MemoryWatch(nano(), CPU, counts=False)
     assert watch.measured() is None
+
+
+def test_sparse_gradients_count_as_what_they_are_made_of() -> None:
+    table = nn.Embedding(100, 8, sparse=True)
+    tracker = Tracker([])
+    with tracker:
+        table(torch.tensor([1, 2])).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad.is_sparse
+    assert _peak(tracker.events, set()) > 0
 
 
 def test_what_was_there_before_counts_from_the_start() -> None:

@@ -81,5 +81,10 @@ class Tracker(TorchDispatchMode):
 
 
 def in_memory(tensor: Tensor) -> bool:
-    """Whether a tensor has a storage of its own: not shapes alone, nor a wrapper of others."""
-    return tensor.device.type != "meta" and not is_traceable_wrapper_subclass(tensor)
+    """Whether a tensor has a storage of its own: not shapes alone, nor a wrapper of others, as a
+    sparse tensor is of its indices and values."""
+    return (
+        tensor.device.type != "meta"
+        and tensor.layout is torch.strided
+        and not is_traceable_wrapper_subclass(tensor)
+    )
