@@ -53,7 +53,9 @@ def continued(line: CommandLine, folder: Path) -> CommandLine:
     """
     own = _own_words(folder)
     words = merged(own.overrides, line.overrides, [*line.composer.groups()])
-    return with_folder(parse([*_flags(line, own), *words]), folder).with_words_of(folder, line)
+    return with_folder(parse([*_flags(line, own, folder), *words]), folder).with_words_of(
+        folder, line
+    )
 
 
 def with_folder(line: CommandLine, folder: Path) -> CommandLine:
@@ -96,15 +98,19 @@ def _own_words(folder: Path) -> _Words:
         flags["--config-path"] = main
     if "command-line" in sources:
         flags["--config-dir"] = sources["command-line"].removeprefix("file://")
-    for flag in ("--config-path", "--config-dir"):
-        if flag in flags:
-            check_config_folder(flags[flag], folder, "resume")
     return _Words(words, flags)
 
 
-def _flags(line: CommandLine, own: _Words) -> list[str]:
-    """The command's flags, and the run's own where it gives none."""
+def _flags(line: CommandLine, own: _Words, folder: Path) -> list[str]:
+    """The command's flags, and the run's own where it gives none.
+
+    Raises:
+        ConfigError: when one of the run's own names configs inside its folder.
+    """
     given = line.argv[: len(line.argv) - len(line.overrides)]
     names = {flag.partition("=")[0] for flag in given}
-    added = [f"{name}={value}" for name, value in own.flags.items() if name not in names]
-    return [*given, *added]
+    added = {name: value for name, value in own.flags.items() if name not in names}
+    for flag in ("--config-path", "--config-dir"):
+        if flag in added:
+            check_config_folder(added[flag], folder, "resume")
+    return [*given, *(f"{name}={value}" for name, value in added.items())]
