@@ -100,9 +100,27 @@ class OneStage(Replicated):
         self.micro_batch(plain)
         if share.accumulation > self.ahead:
             self.first = False
+            self.add("activations", self._let_go_late(events))
             self.micro_batch(plain)
         self._phase, self._module = "update", ""
         self.on_update()
+
+    def _let_go_late(self, events: Sequence[Event]) -> int:
+        """What an earlier micro-batch has sent or returned, and what holds on to it (torch's
+        schedules, their last sends) until the next one has sent or returned the same.
+
+        Where forwards and backwards alternate: its input's gradient, but on the first stage; from
+        the second turn on its output too, but on the last stage, which has its logits.
+        """
+        first, last = self.number == 0, self.number == self.share.world_size - 1
+        sizes = [size for kind, _, size, _ in events if kind == "arrive"]
+        held = 0 if first else sizes[0]
+        if last:
+            at = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
+            held += _last_made(events, at) if at else 0
+        elif self.share.accumulation > self.ahead + 1:
+            held += sizes[-1]
+        return held
 
     def updated(self) -> int:
         return sum(w.numel for w in self.weights if w.trainable)
