@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, open_dict
@@ -13,11 +14,12 @@ from components.cluster.joined import Joined
 from components.errors import ConfigError
 from components.parallel.auto import Auto
 from train.check.table import duration
+from train.files import read_json
 from train.hydra_api import Composer
 from train.kinds import AUTO, build_kind, build_parallel
 from train.placement import placed
 from train.plan.activations import Activations
-from train.plan.cells import PlannedCell, marked
+from train.plan.cells import PlannedCell, marked, peak
 from train.plan.named_device import device_here, device_named
 from train.plan.place import Place
 from train.plan.plan import plan
@@ -62,18 +64,25 @@ _SETTLED: dict[str, tuple[DictConfig, Choice]] = {}
 _TRACES = Activations()
 
 
-def settled(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choice | None]:
+def settled(
+    config: DictConfig, joined: Joined | None, folder: Path
+) -> tuple[DictConfig, Choice | None]:
     """The config with a strategy in the place of `auto`; as it is where one is given.
 
     Args:
         config: resolved, every `_target_` checked already.
         joined: the gang that an outside launcher has started; None when we start it.
+        folder: the run's. One that goes on there keeps what was chosen for it.
 
     Raises:
         ConfigError: when none of the strategies can be, or none has room.
     """
     if config.parallel._target_ != AUTO:
         return config, None
+    before = read_json(folder / "provenance.json").get("auto")
+    if before:
+        choice = Choice(**{**before, "considered": tuple(before["considered"])})
+        return _with(config, Composer(), choice.parallel), choice
     key = repr((config, joined))
     if key not in _SETTLED:
         _SETTLED[key] = _settle(config, joined)
@@ -85,6 +94,9 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
     composer = Composer()
     cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
     here = cluster.device_type()
+    named = None
+    if auto.device != "auto":
+        named = device_named(composer, auto.device, "parallel.device")
     cells, configs = [], {}
     times = "nobody's: the device is not known"
     for word in auto.among:
@@ -93,17 +105,11 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
                 f"parallel.among: {word} is no strategy; there are "
                 f"{', '.join(composer.options('parallel'))}."
             )
-        other = config.copy()
-        with open_dict(other):
-            other.parallel = composer.compose([f"parallel={word}"]).parallel
-        configs[word] = other
+        other = configs[word] = _with(config, composer, word)
         try:
             parallel = build_parallel(other)
             own, local, world = placed(cluster, other.cluster, parallel.one_process, joined)
-            if auto.device == "auto":
-                device = device_here(composer, here, own.threads(local))
-            else:
-                device = device_named(composer, auto.device, "parallel.device")
+            device = named or device_here(composer, here, own.threads(local))
             times = device.name if device else times
             place = Place(world // local, local, here, device, rank_memory(here, local), True)
             cells.append(PlannedCell((word,), plan(other, place, _TRACES, largest=False)))
@@ -112,10 +118,22 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
     found = marked(cells, auto.margin)
     best = next((cell for cell in found if cell.best), None)
     if best is None:
-        raise ConfigError(_none(auto, found))
+        planned = [cell for cell in found if cell.plan is not None]
+        if not planned or config.memory_check == "refuse":
+            raise ConfigError(_none(auto, found))
+        reason = f"none leaves {auto.margin:.0%} of the device free: the least memory"
+        best = replace(min(planned, key=peak), reason=reason)
     word = best.overrides[0]
     considered = tuple(_considered(cell) for cell in found)
     return configs[word], Choice(word, best.reason, times, considered)
+
+
+def _with(config: DictConfig, composer: Composer, word: str) -> DictConfig:
+    """The config with a strategy by its word."""
+    other = config.copy()
+    with open_dict(other):
+        other.parallel = composer.compose([f"parallel={word}"]).parallel
+    return other
 
 
 def _considered(cell: PlannedCell) -> dict[str, Any]:
@@ -137,5 +155,5 @@ def _none(auto: Auto, cells: list[PlannedCell]) -> str:
         f"parallel=auto: no strategy leaves parallel.margin={auto.margin:g} of a rank's "
         f"{said(least.device_bytes)} free. The least takes parallel={word}, "
         f"{said(least.per_rank['total_peak'])} ({least.moment}). Take a smaller micro_batch_size, "
-        "model.checkpointing=full, or more ranks."
+        "model.checkpointing=full, more ranks, or another parallel.margin."
     )

@@ -28,6 +28,7 @@ class Tight:
         sizes: of a step.
         device: `cuda` or `cpu`.
         world_size, local_world_size: ranks, and those on this node.
+        elastic: whether nodes come and go; the ranks are those of the fewest.
     """
 
     precision: str
@@ -37,6 +38,7 @@ class Tight:
     device: str
     world_size: int
     local_world_size: int
+    elastic: bool = False
 
 
 def too_large(cell: Tight, found: Forecast, attempt: Try) -> str:
@@ -81,7 +83,9 @@ def _smaller(cell: Tight) -> Iterator[list[str]]:
     size, rest = cell.sizes, cell.sizes.global_batch_size // cell.sizes.dp_size
     for micro in range(size.micro_batch_size // 2, 0, -1):
         if rest % micro == 0:
-            yield [f"micro_batch_size={micro}", f"accumulation={rest // micro}"]
+            # Where nodes come and go accumulation follows from their number.
+            accumulation = "null" if cell.elastic else rest // micro
+            yield [f"micro_batch_size={micro}", f"accumulation={accumulation}"]
 
 
 def _recomputed(cell: Tight) -> Iterator[list[str]]:

@@ -23,12 +23,17 @@ from train.meta_model import on_meta
 
 @dataclass(frozen=True)
 class Here:
-    """Where a run takes place, and the sizes of a step there."""
+    """Where a run takes place, and the sizes of a step there.
+
+    Attributes:
+        nodes: the fewest, where they come and go.
+    """
 
     device: str
     local_world_size: int
     nodes: int
     step: sizes.Sizes
+    elastic: bool = False
 
     @property
     def world_size(self) -> int:
@@ -49,9 +54,14 @@ def check_memory(
     def of(config: DictConfig, parallel: Parallel, step: sizes.Sizes) -> Forecast:
         return forecast(config, precision, parallel, step, here.world_size, here.device, memory)
 
+    fixed = config
+    if here.elastic and config.micro_batch_size is None:
+        # On fewer nodes the micro-batch stays, and accumulation makes up for them.
+        fixed = with_words(config, [f"micro_batch_size={here.step.micro_batch_size}"])
+
     def attempt(words: list[str]) -> Forecast | None:
         try:
-            other = with_words(config, words)
+            other = with_words(fixed, words)
             parallel = build_parallel(other)
             model = on_meta(other)
             cell = cell_of(
@@ -74,6 +84,7 @@ def check_memory(
             here.device,
             here.world_size,
             here.local_world_size,
+            here.elastic,
         )
         raise ConfigError(too_large(cell, found, attempt))
     return found, ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -64,7 +65,7 @@ class MemoryWatch:
 
         parallel.before_update = all_gradients
         try:
-            with tracker:
+            with tracker, _resizes_noted(tracker):
                 result = parallel.step(micro_batches)
         finally:
             parallel.before_update = before_update
@@ -99,13 +100,34 @@ def _tensors() -> Iterator[Tensor]:
     yield from filter(in_memory, found)
 
 
+@contextmanager
+def _resizes_noted(tracker: Tracker) -> Iterator[None]:
+    """Inside, a storage that gets another size counts as that: so FSDP frees what it gathers."""
+    resize = torch.UntypedStorage.resize_
+
+    def noted(storage: torch.UntypedStorage, size: int) -> Any:
+        result = resize(storage, size)
+        tracker.resized(storage)
+        return result
+
+    torch.UntypedStorage.resize_ = noted  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
+
+
 def _peak(events: Sequence[Event], before: set[int]) -> int:
     """The largest sum of storages; those in `before` count from the start."""
-    now = most = sum(size for kind, number, size in events if kind == "+" and number in before)
+    births = {number: size for kind, number, size in reversed(events) if kind == "+"}
+    now = most = sum(births[number] for number in before)
+    there = set(before)
     for kind, number, size in events:
         if kind == "-":
             now -= size
-        elif number not in before:
+        elif number in there:
+            there.remove(number)  # what is born again later has another size
+        else:
             now += size
         most = max(most, now)
     return most

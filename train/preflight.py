@@ -43,7 +43,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     Raises:
         ConfigError: for the first thing that cannot be.
     """
-    config, choice = settled(config, joined)
+    config, choice = settled(config, joined, folder)
     cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
     precision: Precision = build_kind(Precision, config.precision, "precision")
     parallel = build_parallel(config)
@@ -71,7 +71,7 @@ def preflight(config: DictConfig, joined: Joined | None, folder: Path) -> Plan:
     found, unforeseen = None, ""
     if config.memory_check is not None:
         nodes = min(by_count, default=cluster.nnodes)  # the fewest have the most to hold
-        here = Here(device, local_world_size, nodes, by_count.get(nodes, step))
+        here = Here(device, local_world_size, nodes, by_count.get(nodes, step), cluster.elastic)
         found, unforeseen = check_memory(config, precision, parallel, here)
 
     config = config.copy()

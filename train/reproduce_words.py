@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from yaml import YAMLError
 
 from components.errors import ConfigError
+from train.files import read_json
 from train.merge import START_ONLY, folder_word, key_of
 from train.reproduce_code import Tree, moved
 
@@ -140,6 +141,10 @@ def _words(folder: Path, project: Path, trees: Sequence[Tree]) -> list[str]:
     if "command-line" in sources:
         extra = Path(sources["command-line"].removeprefix("file://"))
         flags.append(f"--config-dir={moved(extra, trees)}")
+    settled = read_json(folder / "provenance.json").get("auto")
+    if settled:  # what parallel=auto came to then
+        task = [text for text in task if key_of(text).partition(".")[0] != "parallel"]
+        task.append(f"parallel={settled['parallel']}")
     return [
         *flags,
         *(text for text in own if not key_of(text).startswith(SWEEPS)),

@@ -10,6 +10,7 @@ import pytest
 from components.errors import ConfigError
 from train import auto
 from train.command_line import compose_jobs, parse
+from train.files import write_json
 from train.preflight import preflight
 from train.run_plan import Plan
 
@@ -43,7 +44,7 @@ def test_the_fastest_is_taken_and_the_others_are_told_of(tmp_path: Path) -> None
 def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # gpt_nano with 16 samples a rank: ddp holds 65.9 MB, a stage of the pipeline 32.5 MB.
     monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 50_000_000)
-    words = ("parallel.among=[ddp,pipeline]", "memory_check=null")
+    words = ("parallel.among=[ddp,pipeline]",)
     plan = planned(tmp_path, *words)
     assert plan.parallel == "pipeline"
     monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 33_000_000)
@@ -73,3 +74,22 @@ def test_the_record_holds_it_as_plain_data(tmp_path: Path) -> None:
     plan = planned(tmp_path, "parallel.among=[ddp]")
     assert plan.choice is not None
     assert asdict(plan.choice)["parallel"] == "ddp"
+
+
+def test_a_run_that_goes_on_keeps_what_was_chosen(tmp_path: Path) -> None:
+    plan = planned(tmp_path, "parallel.among=[pipeline]")
+    assert plan.choice is not None
+    write_json(tmp_path / "provenance.json", {"auto": asdict(plan.choice)})
+    again = planned(tmp_path, "parallel.among=[ddp]", "parallel.device=gone.json")
+    assert again.parallel == "pipeline"
+    assert again.choice == plan.choice
+
+
+def test_where_none_fits_the_least_can_be_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 1_000_000)
+    plan = planned(tmp_path, "parallel.among=[ddp,pipeline]", "memory_check=warn")
+    assert plan.parallel == "pipeline"
+    assert plan.choice is not None
+    assert "none leaves 10%" in plan.choice.reason

@@ -75,6 +75,12 @@ def test_what_was_there_before_counts_from_the_start() -> None:
     assert _peak(events, before={0, 2}) == 37
 
 
+def test_a_storage_that_grows_again_counts_with_its_new_size() -> None:
+    # Empty before the step, as what FSDP has freed: 30 while it is gathered.
+    events = [("+", 0, 0), ("+", 1, 5), ("-", 0, 0), ("+", 0, 30), ("-", 0, 30), ("+", 0, 0)]
+    assert _peak(events, before={0}) == 35
+
+
 def test_the_rank_that_needs_the_most_is_held_against_the_forecast() -> None:
     found = against_forecast({"total_peak": 110}, [100, None, 80])
     assert found == {"forecast_bytes": 110, "measured_bytes": 100, "error": pytest.approx(0.1)}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from omegaconf import DictConfig
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from components.data.base import Data
 from components.errors import ConfigError
@@ -38,7 +39,7 @@ def sample_of(config: DictConfig, may_read: bool) -> Sample:
             )
         data.prepare()
         samples = data.train_set()
-        pair = next(iter(samples)) if not hasattr(samples, "__getitem__") else samples[0]
+        pair = next(iter(samples)) if isinstance(samples, IterableDataset) else samples[0]
     return Sample(*(torch.empty(t.shape, dtype=t.dtype, device="meta") for t in pair))
 
 

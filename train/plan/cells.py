@@ -62,10 +62,10 @@ def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[Planned
         return list(cells)
     timed = [cell for cell in fitting if per_sample(cell.plan) is not None]
     if timed:
-        best = min(timed, key=lambda cell: (per_sample(cell.plan), _peak(cell)))
+        best = min(timed, key=lambda cell: (per_sample(cell.plan), peak(cell)))
         reason = f"the fastest that leaves {margin:.0%} of the device free"
     else:
-        best = min(fitting, key=_peak)
+        best = min(fitting, key=peak)
         reason = "the least memory; no time is known without a named device"
     return [
         PlannedCell(cell.overrides, cell.plan, best=True, reason=reason) if cell is best else cell
@@ -80,7 +80,8 @@ def fits(plan: Plan, margin: float = MARGIN) -> bool:
     return plan.per_rank["total_peak"] <= (1 - margin) * plan.device_bytes
 
 
-def _peak(cell: PlannedCell) -> int:
+def peak(cell: PlannedCell) -> int:
+    """Bytes of a planned cell at its peak."""
     assert cell.plan is not None
     return cell.plan.per_rank["total_peak"]
 

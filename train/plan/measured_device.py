@@ -24,7 +24,10 @@ def read_device(path: Path, key: str) -> Device:
     Raises:
         ConfigError: for a file that is none of a check, or of a quick one.
     """
-    report = read_json(path)
+    try:
+        report = read_json(path)
+    except (OSError, ValueError, TypeError):  # a folder, no JSON, JSON of something else
+        report = {}
     if not report.get("ranks") or "cluster" not in report:
         raise ConfigError(
             f"{key}={path}: this is no file of a check. Write one where the run will be: "

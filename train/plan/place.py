@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from components.cluster.cluster import Cluster
 from components.cluster.device_memory import rank_memory
 from components.device import Device
+from components.errors import ConfigError
 from train.kinds import build_kind
 
 ELSEWHERE = "0:1"
@@ -54,6 +55,11 @@ def place_of(
     """
     node = config.cluster
     nodes = node.get("nnodes") or 1
+    if isinstance(nodes, str):
+        raise ConfigError(
+            f"cluster.nnodes={nodes}: a plan is for one number of nodes at a time. Give one, or "
+            f"several with -m: cluster.nnodes={nodes.replace(':', ',')}."
+        )
     if device is not None:
         per_node = node.nproc_per_node
         if per_node == "auto":

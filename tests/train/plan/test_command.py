@@ -133,3 +133,8 @@ def test_all_is_every_strategy_in_every_precision() -> None:
     names = {cell.overrides[-2:] for cell in found}
     assert len(names) == len(found) == 9 * 3
     assert sum(cell.best for cell in found) == 1
+
+
+def test_one_number_of_nodes_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cluster.nnodes=1:2"]) == 2
+    assert "cluster.nnodes=1,2" in capsys.readouterr().err

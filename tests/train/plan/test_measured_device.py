@@ -81,3 +81,13 @@ def test_a_file_that_does_not_tell(tmp_path: Path, content: dict, message: str) 
     path.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match=message):
         read_device(path, "cluster.device")
+
+
+@pytest.mark.parametrize("text", ["", "{broken", "[1]", "7"])
+def test_what_is_no_json_of_a_check(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "check.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="no file of a check"):
+        read_device(path, "cluster.device")
+    with pytest.raises(ConfigError, match="no file of a check"):
+        read_device(tmp_path, "cluster.device")
