@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 from components.cluster.cluster import Cluster
 from components.cluster.device_memory import rank_memory
@@ -15,10 +15,11 @@ from components.errors import ConfigError
 from components.parallel.auto import Auto
 from train.check.table import duration
 from train.files import read_json
+from train.forecast import TRACES
 from train.hydra_api import Composer
 from train.kinds import AUTO, build_kind, build_parallel
+from train.memory_check import with_words
 from train.placement import placed
-from train.plan.activations import Activations
 from train.plan.cells import PlannedCell, marked, peak
 from train.plan.named_device import device_here, device_named
 from train.plan.place import Place
@@ -61,8 +62,6 @@ def _told(one: dict[str, Any]) -> str:
 _SETTLED: dict[str, tuple[DictConfig, Choice]] = {}
 """By config: a command asks twice for its run."""
 
-_TRACES = Activations()
-
 
 def settled(
     config: DictConfig, joined: Joined | None, folder: Path
@@ -82,7 +81,7 @@ def settled(
     before = read_json(folder / "provenance.json").get("auto")
     if before:
         choice = Choice(**{**before, "considered": tuple(before["considered"])})
-        return _with(config, Composer(), choice.parallel), choice
+        return with_words(config, [f"parallel={choice.parallel}"]), choice
     key = repr((config, joined))
     if key not in _SETTLED:
         _SETTLED[key] = _settle(config, joined)
@@ -105,14 +104,14 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
                 f"parallel.among: {word} is no strategy; there are "
                 f"{', '.join(composer.options('parallel'))}."
             )
-        other = configs[word] = _with(config, composer, word)
+        other = configs[word] = with_words(config, [f"parallel={word}"])
         try:
             parallel = build_parallel(other)
             own, local, world = placed(cluster, other.cluster, parallel.one_process, joined)
             device = named or device_here(composer, here, own.threads(local))
             times = device.name if device else times
             place = Place(world // local, local, here, device, rank_memory(here, local), True)
-            cells.append(PlannedCell((word,), plan(other, place, _TRACES, largest=False)))
+            cells.append(PlannedCell((word,), plan(other, place, TRACES, largest=False)))
         except ConfigError as refusal:
             cells.append(PlannedCell((word,), None, str(refusal)))
     found = marked(cells, auto.margin)
@@ -126,14 +125,6 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
     word = best.overrides[0]
     considered = tuple(_considered(cell) for cell in found)
     return configs[word], Choice(word, best.reason, times, considered)
-
-
-def _with(config: DictConfig, composer: Composer, word: str) -> DictConfig:
-    """The config with a strategy by its word."""
-    other = config.copy()
-    with open_dict(other):
-        other.parallel = composer.compose([f"parallel={word}"]).parallel
-    return other
 
 
 def _considered(cell: PlannedCell) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class Forecast:
         }
 
 
-_TRACES = Activations()
+TRACES = Activations()
 """Of the models that this process has seen: the jobs of a sweep share them."""
 
 
@@ -84,7 +84,7 @@ def forecast(
     """
     kind, gpu = kind_of(parallel), device == "cuda"
     way = kind.way(parallel, precision, gpu)
-    subject = subject_of(config, precision, way, _TRACES, may_read=False)
+    subject = subject_of(config, precision, way, TRACES, may_read=False)
     peak = subject.held(
         kind, parallel, subject.share(config, precision, world_size, step, gpu)
     ).peak
