@@ -15,7 +15,7 @@ from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.precision import Precision
 from tests.gang import STRATEGIES, alone, prepared, run
-from tests.part_tracker import PartTracker, watch_gradients, watch_sizes
+from tests.part_tracker import PartTracker, watch_gradients
 
 STEPS = 3
 """The last one counts: libraries grow their buffers in the first, and fetch ahead in the second."""
@@ -72,9 +72,8 @@ def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
     checkpoint_blocks(model, case.checkpointing)
     vocab, length = model.head.projection.out_features, case.tokens or model.seq_len
     tracker = PartTracker(case.products)
-    watch_sizes(tracker)
     begin = 0
-    with tracker:
+    with tracker, tracker.noting_resizes():
         for tensor in (*model.parameters(), *model.buffers()):
             tracker.note(tensor)
         del tensor

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from train.plan.holding import PARTS
@@ -143,19 +142,6 @@ def _watch_whole_gradients(tracker: PartTracker) -> None:
 
     FSDPParamGroup.post_backward = noted_reduce
     tracker.undo.append(lambda: setattr(FSDPParamGroup, "post_backward", reduce))
-
-
-def watch_sizes(tracker: PartTracker) -> None:
-    """Storages that a library gives another size."""
-    resize = torch.UntypedStorage.resize_
-
-    def noted_resize(storage: torch.UntypedStorage, size: int) -> Any:
-        result = resize(storage, size)
-        tracker.resized(storage)
-        return result
-
-    torch.UntypedStorage.resize_ = noted_resize  # type: ignore[method-assign]
-    tracker.undo.append(lambda: setattr(torch.UntypedStorage, "resize_", resize))
 
 
 def _zero_gradients(strategy: Any) -> list[Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -65,7 +64,7 @@ class MemoryWatch:
 
         parallel.before_update = all_gradients
         try:
-            with tracker, _resizes_noted(tracker):
+            with tracker, tracker.noting_resizes():
                 result = parallel.step(micro_batches)
         finally:
             parallel.before_update = before_update
@@ -98,23 +97,6 @@ def _tensors() -> Iterator[Tensor]:
     found = [o for o in objects if type(o) in kinds]
     del objects
     yield from filter(in_memory, found)
-
-
-@contextmanager
-def _resizes_noted(tracker: Tracker) -> Iterator[None]:
-    """Inside, a storage that gets another size counts as that: so FSDP frees what it gathers."""
-    resize = torch.UntypedStorage.resize_
-
-    def noted(storage: torch.UntypedStorage, size: int) -> Any:
-        result = resize(storage, size)
-        tracker.resized(storage)
-        return result
-
-    torch.UntypedStorage.resize_ = noted  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
 
 
 def _peak(events: Sequence[Event], before: set[int]) -> int:

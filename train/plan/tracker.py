@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -74,6 +75,23 @@ class Tracker(TorchDispatchMode):
         if number >= 0 and size != storage.nbytes():
             self.events += [("-", number, size), ("+", number, storage.nbytes())]
             self._numbers[storage._cdata] = (number, storage.nbytes())
+
+    @contextmanager
+    def noting_resizes(self) -> Iterator[None]:
+        """Inside, storages that a library gives another size count so: FSDP frees what it gathers
+        that way."""
+        resize = torch.UntypedStorage.resize_
+
+        def noted(storage: torch.UntypedStorage, size: int) -> Any:
+            result = resize(storage, size)
+            self.resized(storage)
+            return result
+
+        torch.UntypedStorage.resize_ = noted  # type: ignore[method-assign,assignment]
+        try:
+            yield
+        finally:
+            torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
 
     def _dropped(self, key: int) -> None:
         number, size = self._numbers.pop(key)
