@@ -10,15 +10,16 @@ from torch.nn.parameter import is_lazy
 from components.errors import ConfigError
 from train.blocks import wrap_blocks
 from train.kinds import build_kind, build_objective
+from train.unheard import unheard
 
 
 def on_meta(config: DictConfig) -> nn.Module:
-    """The model's shapes, dtypes and blocks, at no cost in memory.
+    """The model's shapes, dtypes and blocks, at no cost in memory, and unheard.
 
     Raises:
         ConfigError: when it cannot be built, or has no shapes yet.
     """
-    with torch.device("meta"):
+    with unheard(), torch.device("meta"):
         model: nn.Module = build_kind(nn.Module, config.model, "model")
     lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
     if lazy:
@@ -27,6 +28,7 @@ def on_meta(config: DictConfig) -> nn.Module:
             f"({', '.join(lazy[:3])}), as torch's lazy modules do until their first forward. "
             "Give the modules their sizes: nn.Linear(in_features, ...), not nn.LazyLinear(...)."
         )
-    build_objective(config, model)
-    wrap_blocks(model, config)
+    with unheard():
+        build_objective(config, model)
+        wrap_blocks(model, config)
     return model

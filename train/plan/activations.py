@@ -18,6 +18,7 @@ from train.meta_model import on_meta
 from train.plan.repeat import repeated, shortened
 from train.plan.timeline import Timeline
 from train.plan.trace import Event, Sample, Way, trace
+from train.unheard import unheard
 
 
 def sample_of(config: DictConfig, may_read: bool) -> Sample:
@@ -85,7 +86,8 @@ def _traced(
     target: str, model: nn.Module, objective: Objective, sample: Sample, rows: int, way: Way
 ) -> list[Event]:
     try:
-        return _events(model, objective, sample, rows, way)
+        with unheard():
+            return _events(model, objective, sample, rows, way)
     except ConfigError:
         raise
     except Exception as error:
