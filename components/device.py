@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from components.errors import ConfigError
@@ -48,6 +48,8 @@ class Device:
         network_bytes_per_s: to one on another node, in one direction; an assumption about
             usual machines, not the device's own.
         per_node: as many there are on a usual node.
+        shared: whether the ranks of a node share it, as they do a CPU: memory and FLOP/s are then
+            the share of one of `per_node`.
         operation_s: seconds that any operation takes at least.
         attained: share of these rates that a model's step attains, by type; left out it is 1, the
             least time.
@@ -65,6 +67,7 @@ class Device:
     operation_s: float = 0.0
     attained: dict[str, float] = field(default_factory=dict)
     collectives: dict[str, Measured] = field(default_factory=dict)
+    shared: bool = False
 
     def __post_init__(self) -> None:
         figures = {
@@ -83,3 +86,15 @@ class Device:
                 "device.flops has no float32: every run computes some operations in it. Give "
                 "the FLOP/s of matrix products by type, as in conf/device/a100_80gb.yaml."
             )
+
+    def among(self, ranks: int) -> Device:
+        """What each of so many ranks of a node has of it: more, where fewer share it."""
+        if not self.shared or ranks == self.per_node:
+            return self
+        share = self.per_node / ranks
+        return replace(
+            self,
+            memory_bytes=share * self.memory_bytes,
+            flops={name: share * rate for name, rate in self.flops.items()},
+            per_node=ranks,
+        )

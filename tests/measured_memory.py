@@ -15,6 +15,7 @@ from components.optimizer import build_optimizer
 from components.parallel.activation_checkpointing import checkpoint_blocks
 from components.precision import Precision
 from tests.gang import STRATEGIES, alone, prepared, run
+from tests.letting_go import letting_go
 from tests.part_tracker import PartTracker, watch_gradients
 
 STEPS = 3
@@ -73,7 +74,7 @@ def memory(ranks: Ranks, case: Case) -> dict[str, Any]:
     vocab, length = model.head.projection.out_features, case.tokens or model.seq_len
     tracker = PartTracker(case.products)
     begin = 0
-    with tracker, tracker.noting_resizes():
+    with tracker, tracker.noting_resizes(), letting_go():
         for tensor in (*model.parameters(), *model.buffers()):
             tracker.note(tensor)
         del tensor

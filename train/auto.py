@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from components.cluster.cluster import Cluster
 from components.cluster.device_memory import rank_memory
 from components.cluster.joined import Joined
+from components.device import Device
 from components.errors import ConfigError
 from components.parallel.auto import Auto
 from train.check.table import duration
@@ -54,9 +55,14 @@ class Choice:
 
 def _told(one: dict[str, Any]) -> str:
     if "refused" in one:
-        return f"{one['parallel']} cannot be here"
+        return f"{one['parallel']} cannot be here ({_first_sentence(one['refused'])})"
     time = "" if one["step_time_s"] is None else f", {duration(one['step_time_s'])} a step"
     return f"{one['parallel']} {said(one['total_peak'])}{time}"
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first full stop that ends one; numbers and file names have some too."""
+    return text.split(". ")[0].removesuffix(".")
 
 
 _SETTLED: dict[str, tuple[DictConfig, Choice]] = {}
@@ -95,20 +101,26 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
     here = cluster.device_type()
     named = None
     if auto.device != "auto":
-        named = device_named(composer, auto.device, "parallel.device")
+        named = device_named(
+            composer, auto.device, "parallel.device", here="auto, for this machine"
+        )
     cells, configs = [], {}
     times = "nobody's: the device is not known"
     for word in auto.among:
         if not composer.has_option("parallel", word):
             raise ConfigError(
-                f"parallel.among: {word} is no strategy; there are "
+                f"parallel.among: {word} is no strategy of the project's own, among which auto "
+                "chooses; there are "
                 f"{', '.join(composer.options('parallel'))}."
             )
         other = configs[word] = with_words(config, [f"parallel={word}"])
         try:
             parallel = build_parallel(other)
             own, local, world = placed(cluster, other.cluster, parallel.one_process, joined)
-            device = named or device_here(composer, here, own.threads(local))
+            if named is not None:
+                device: Device | None = named.among(local)
+            else:
+                device = device_here(composer, here, own.threads(local))
             times = device.name if device else times
             place = Place(world // local, local, here, device, rank_memory(here, local), True)
             cells.append(PlannedCell((word,), plan(other, place, TRACES, largest=False)))

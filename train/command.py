@@ -141,9 +141,13 @@ def _sweep(line: CommandLine, jobs: list[Job], dry_run: bool) -> int:
     if planned.options.dry_run:
         tell.dry_run(planned)
         return 0
-    for job in jobs:
-        _show_dry(plan_of(line.base, job, job.folder), job.folder)
-    return 0
+    code = 0
+    for job, name in zip(jobs, tell.names_of([job.overrides for job in jobs]), strict=True):
+        try:
+            _show_dry(plan_of(line.base, job, job.folder), job.folder)
+        except ConfigError as refusal:
+            code = refused(ConfigError(f"{name}: {refusal}"))
+    return code
 
 
 def _run(line: CommandLine, job: Job, gang: Joined | None, going: resume.Going | None) -> int:

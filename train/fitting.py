@@ -20,53 +20,70 @@ Try = Callable[[list[str]], Forecast | None]
 
 
 @dataclass(frozen=True)
-class Tight:
-    """What is looked at, as its user wrote it.
+class Here:
+    """Where a run takes place, and the sizes of a step there.
 
     Attributes:
-        precision, parallel, checkpointing: the words.
-        sizes: of a step.
         device: `cuda` or `cpu`.
-        world_size, local_world_size: ranks, and those on this node.
-        elastic: whether nodes come and go; the ranks are those of the fewest.
+        nodes: the fewest, where they come and go.
+        elastic: whether they do.
     """
+
+    device: str
+    local_world_size: int
+    nodes: int
+    step: Sizes
+    elastic: bool = False
+
+    @property
+    def world_size(self) -> int:
+        """Ranks."""
+        return self.local_world_size * self.nodes
+
+
+@dataclass(frozen=True)
+class Tight:
+    """What does not fit, in its user's words."""
 
     precision: str
     parallel: str
     checkpointing: str
-    sizes: Sizes
-    device: str
-    world_size: int
-    local_world_size: int
-    elastic: bool = False
+    here: Here
 
 
 def too_large(cell: Tight, found: Forecast, attempt: Try) -> str:
     """Why a run does not fit, in one message, with the nearest cells that do."""
     parts = sorted(found.parts.items(), key=lambda part: -part[1])
     held = ", ".join(f"{name} {said(size)}" for name, size in parts if size >= 0.01 * found.total)
-    rank = "a GPU" if cell.device == "cuda" else "the machine"
-    if cell.device == "cpu" and cell.local_world_size > 1:
-        rank = f"each of {cell.local_world_size} ranks of the machine"
+    here = cell.here
+    rank = "a GPU" if here.device == "cuda" else "the machine"
+    if here.device == "cpu" and here.local_world_size > 1:
+        rank = f"each of {here.local_world_size} ranks of the machine"
     near = [f"{' '.join(words)} ({said(other.total)})" for words, other in _nearest(cell, attempt)]
     cure = f"Nearest that fit: {'; '.join(near)}." if near else "No strategy here fits it."
     return (
         f"parallel={cell.parallel} precision={cell.precision} "
-        f"micro_batch_size={cell.sizes.micro_batch_size}: a rank will hold {said(found.total)} at "
+        f"micro_batch_size={here.step.micro_batch_size}: a rank will hold {said(found.total)} at "
         f"the peak ({found.moment}: {held}), and {rank} has {said(found.memory)}. {cure} "
         "memory_check=warn tries it all the same."
     )
 
 
 def _nearest(cell: Tight, attempt: Try) -> list[tuple[list[str], Forecast]]:
-    """Of each kind of change the first that fits: the least change first."""
+    """Of each kind of change the least one that fits, with room to spare where one has that."""
     near: list[tuple[list[str], Forecast]] = []
     for kind in (_smaller(cell), _recomputed(cell), _sharded(cell)):
+        close = None
         for words in kind:
             other = attempt(words)
-            if other is not None and other.fits:
+            if other is None or not other.fits:
+                continue
+            if not other.close:
                 near.append((words, other))
                 break
+            close = close or (words, other)
+        else:
+            near += [close] if close else []
     if near:
         return near[:TOLD]
     smallest = list(_smaller(cell))[-1:] or [[]]
@@ -80,11 +97,12 @@ def _nearest(cell: Tight, attempt: Try) -> list[tuple[list[str], Forecast]]:
 
 def _smaller(cell: Tight) -> Iterator[list[str]]:
     """The same global batch in smaller micro-batches."""
-    size, rest = cell.sizes, cell.sizes.global_batch_size // cell.sizes.dp_size
+    size, elastic = cell.here.step, cell.here.elastic
+    rest = size.global_batch_size // size.dp_size
     for micro in range(size.micro_batch_size // 2, 0, -1):
         if rest % micro == 0:
             # Where nodes come and go accumulation follows from their number.
-            accumulation = "null" if cell.elastic else rest // micro
+            accumulation = "null" if elastic else rest // micro
             yield [f"micro_batch_size={micro}", f"accumulation={accumulation}"]
 
 
@@ -94,7 +112,7 @@ def _recomputed(cell: Tight) -> Iterator[list[str]]:
 
 
 def _sharded(cell: Tight) -> Iterator[list[str]]:
-    if cell.world_size > 1:
+    if cell.here.world_size > 1:
         for word in SHARDED:
             if word != cell.parallel:
                 yield [f"parallel={word}"]

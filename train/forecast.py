@@ -10,13 +10,11 @@ from omegaconf import DictConfig
 from components.parallel.base import Parallel
 from components.precision import Precision
 from train.plan.activations import Activations
+from train.plan.place import MARGIN
 from train.plan.strategies import kind_of
 from train.plan.subject import subject_of
 from train.sizes import Sizes
 from train.units import said
-
-CLOSE = 0.1
-"""Share of a device that a run should leave: for fragments, and for what is not tensors."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Forecast:
     @property
     def close(self) -> bool:
         """Whether it fits, and leaves less than it should."""
-        return self.fits and self.total > (1 - CLOSE) * self.memory
+        return self.fits and self.total > (1 - MARGIN) * self.memory
 
     def line(self) -> str:
         """In words."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import yaml
 from omegaconf import DictConfig, OmegaConf, open_dict
 
@@ -11,34 +9,14 @@ from components.cluster.device_memory import rank_memory
 from components.errors import ConfigError
 from components.parallel.base import Parallel
 from components.precision import Precision
-from train import sizes
 from train.blocks import checkpointing_of
 from train.cell import cell_of, sizes_of
-from train.fitting import Tight, too_large
+from train.fitting import Here, Tight, too_large
 from train.forecast import Forecast, forecast
 from train.hydra_api import Composer
 from train.kinds import build_parallel
 from train.meta_model import on_meta
-
-
-@dataclass(frozen=True)
-class Here:
-    """Where a run takes place, and the sizes of a step there.
-
-    Attributes:
-        nodes: the fewest, where they come and go.
-    """
-
-    device: str
-    local_world_size: int
-    nodes: int
-    step: sizes.Sizes
-    elastic: bool = False
-
-    @property
-    def world_size(self) -> int:
-        """Ranks."""
-        return self.local_world_size * self.nodes
+from train.sizes import Sizes
 
 
 def check_memory(
@@ -51,7 +29,7 @@ def check_memory(
     """
     memory = rank_memory(here.device, here.local_world_size)
 
-    def of(config: DictConfig, parallel: Parallel, step: sizes.Sizes) -> Forecast:
+    def of(config: DictConfig, parallel: Parallel, step: Sizes) -> Forecast:
         return forecast(config, precision, parallel, step, here.world_size, here.device, memory)
 
     fixed = config
@@ -76,16 +54,7 @@ def check_memory(
     except ConfigError as unknown:
         return None, str(unknown)
     if not found.fits and config.memory_check == "refuse":
-        cell = Tight(
-            precision.name,
-            parallel.name,
-            checkpointing_of(config),
-            here.step,
-            here.device,
-            here.world_size,
-            here.local_world_size,
-            here.elastic,
-        )
+        cell = Tight(precision.name, parallel.name, checkpointing_of(config), here)
         raise ConfigError(too_large(cell, found, attempt))
     return found, ""
 

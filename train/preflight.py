@@ -21,8 +21,9 @@ from train import sizes
 from train.auto import settled
 from train.cell import cell_of, refuse_several, sizes_of
 from train.elastic_sizes import check_elastic, sizes_by_count
+from train.fitting import Here
 from train.kinds import build_kind, build_loggers, build_parallel
-from train.memory_check import Here, check_memory
+from train.memory_check import check_memory
 from train.meta_model import on_meta
 from train.optimizer_trial import try_optimizer
 from train.placement import placed

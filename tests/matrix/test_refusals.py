@@ -93,3 +93,13 @@ def test_checkpointing_is_an_option_of_any_model() -> None:
         "model=plain", "data=digits", "model.checkpointing=full"
     )
     assert "take none, full, selective or reentrant" in refusal("model.checkpointing=half")
+
+
+def test_a_dry_sweep_names_the_refused_job_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("-m", "dry_run=true", "cluster.device=cpu", "data=synthetic", "accumulation=1")
+    assert command([*words, "parallel=pipeline,ddp"], None) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("refused: parallel=pipeline: accumulation=1 ")
+    assert said.err.count("refused: ") == 1
+    assert "parallel=ddp" in said.out
+    assert not list(Path.cwd().iterdir())

@@ -39,6 +39,7 @@ def test_the_fastest_is_taken_and_the_others_are_told_of(tmp_path: Path) -> None
     assert "parallel=ddp" in line
     assert "10%" in line
     assert "CPU core, assumed" in line
+    assert "single cannot be here (parallel=single lives in one process, and " in line
 
 
 def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +59,10 @@ def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
     [
         ("parallel.among=[]", "must name strategies"),
         ("parallel.among=[auto]", "must name strategies"),
-        ("parallel.among=[dpp]", "dpp is no strategy"),
+        ("parallel.among=[dpp]", "dpp is no strategy of the project's own"),
         ("parallel.margin=1.5", "below 1"),
         ("parallel.device=tpu", "parallel.device=tpu: no such device"),
+        ("parallel.device=cpu", "Known are auto, for this machine, and a100_40gb,"),
         ("parallel.device=nothing.json", "no file of a check"),
         ("parallel.among=[single]", "none of its strategies can be here"),
     ],

@@ -15,6 +15,7 @@ from components.objective import Objective
 from components.precision import Precision
 from train.kinds import build_kind
 from train.meta_model import on_meta
+from train.plan.fake import shared_by_parts
 from train.plan.repeat import repeated, shortened
 from train.plan.timeline import Timeline
 from train.plan.trace import Event, Sample, Way, trace
@@ -71,7 +72,12 @@ class Activations:
         """
         mixed = way.precision.mixed
         # Half types differ in their range, not in what is kept; fp32 has no half copies.
-        way = replace(way, precision=_HALF if mixed else _FULL, half=way.half and mixed)
+        way = replace(
+            way,
+            precision=_HALF if mixed else _FULL,
+            half=way.half and mixed,
+            tied=way.tied or not shared_by_parts(model),
+        )
         parts = (config.model, config.data, config.get("objective"))
         key = repr((parts, way))
         if key not in self._known:

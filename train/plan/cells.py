@@ -9,12 +9,9 @@ from typing import Any
 from components.errors import ConfigError
 from train.kinds import build_parallel
 from train.plan.activations import Activations
-from train.plan.place import place_of
+from train.plan.place import MARGIN, place_of
 from train.plan.plan import Plan, plan
 from train.plan.words import Words
-
-MARGIN = 0.1
-"""Share of a device's memory that the best cell leaves: for fragments, and what is not tensors."""
 
 
 @dataclass(frozen=True)

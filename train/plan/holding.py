@@ -136,15 +136,15 @@ class Holding:
             elif kind == "-":
                 self.add("activations", -size)
             elif kind == "make":
-                self.add(self._newborn(), size)
+                self.add(self._newborn(name), size)
             elif kind != "op":
                 if kind == "grad":
-                    self.add(self._newborn(), -size)
+                    self.add(self._newborn(name), -size)
                 self._place(kind, name)
                 getattr(self, f"on_{kind}")(name, size)
         self.on_end()
 
-    def _newborn(self) -> str:
+    def _newborn(self, weight: str) -> str:
         return self.newborn if self.first else "activations"
 
     def _place(self, kind: str, name: str) -> None:

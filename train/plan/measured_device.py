@@ -45,7 +45,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
     """The device of a check's report."""
     ranks, cluster = report["ranks"], report["cluster"]
     per_node = cluster["nproc_per_node"]
-    shared = per_node if cluster["device"] == "cpu" else 1
+    shared = cluster["device"] == "cpu"
     copied = min(rank["copy_bytes_per_s"] for rank in ranks)
     # One rank alone has no links: those within its memory are the bound.
     rates = {
@@ -55,7 +55,8 @@ def device_of(report: dict[str, Any], name: str) -> Device:
     inside = rates.get(False, rates.get(True, copied))
     return Device(
         name=f"{ranks[0]['device']} ({name})",
-        memory_bytes=min(rank["memory_total_bytes"] for rank in ranks) / shared,
+        memory_bytes=min(rank["memory_total_bytes"] for rank in ranks)
+        / (per_node if shared else 1),
         flops={TYPES[key]: min(r["flops"][key] for r in ranks) for key in ranks[0]["flops"]},
         memory_bytes_per_s=2 * copied,  # a copy reads and writes
         link_bytes_per_s=inside,
@@ -65,6 +66,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
         operation_s=max(rank["operation_s"] for rank in ranks),
         attained={TYPES[key]: min(r["attained"][key] for r in ranks) for key in ranks[0]["flops"]},
         collectives=_collectives(report["collectives"], cluster["world_size"]),
+        shared=shared,
     )
 
 

@@ -19,11 +19,14 @@ CORE = "cpu_core"
 """What stands for each core of a CPU."""
 
 
-def device_named(composer: Composer, name: str, key: str) -> Device:
+def device_named(
+    composer: Composer, name: str, key: str, here: str = "auto, cpu and cuda, for this machine"
+) -> Device:
     """A device of conf/device, or the one that a check's file describes.
 
     Args:
         key: that names it, for messages.
+        here: what the key takes besides.
 
     Raises:
         ConfigError: when there is none.
@@ -34,9 +37,8 @@ def device_named(composer: Composer, name: str, key: str) -> Device:
         known = composer.options("device")
         raise ConfigError(
             f"{key}={name}: no such device. {hint(name, known)} ".rstrip()
-            + f" Known are auto, cpu and cuda, for this machine, and {', '.join(known)}; another "
-            "is a file in conf/device, or in device/ of a --config-dir, or one of "
-            "python -m train.check --json."
+            + f" Known are {here}, and {', '.join(known)}; another is a file in conf/device, or "
+            "in device/ of a --config-dir, or one of python -m train.check --json."
         )
     config = composer.compose([f"+device={name}"])
     node = DictConfig(OmegaConf.to_container(config.device, resolve=True))

@@ -12,6 +12,9 @@ from components.device import Device
 from components.errors import ConfigError
 from train.kinds import build_kind
 
+MARGIN = 0.1
+"""Share of a device's memory that a run should leave, for fragments and what is not tensors."""
+
 ELSEWHERE = "0:1"
 """An end point where several nodes would meet; a plan meets nobody."""
 
@@ -64,6 +67,7 @@ def place_of(
         per_node = node.nproc_per_node
         if per_node == "auto":
             per_node = 1 if one_process else device.per_node
+        device = device.among(per_node)
         return Place(nodes, per_node, device.kind, device, int(device.memory_bytes), sizes_given)
     cluster: Cluster = build_kind(Cluster, node, "cluster")
     kind = cluster.device_type()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from components.model.stack import blocks_of, runs_as_chain
-from train.plan.trace import Event
+from train.plan.trace import Event, copies_by_name
 
 TRACED = 4
 """Blocks that are traced: the first and the last have neighbours of another kind, those in between
@@ -60,9 +60,29 @@ def repeated(events: Sequence[Event], blocks: int) -> list[Event] | None:
         return None
     last, more = TRACED - 1, range(TRACED - 1, blocks - 1)
     head = [*events[: begins[3]], *(e for block in more for e in _renamed(second, 1, block))]
-    middle = _renamed(events[begins[3] : backs[2]], last, blocks - 1)
+    middle = _between(events[begins[3] : backs[2]], last, more)
     tail = [e for block in reversed(more) for e in _renamed(second_back, 1, block)]
     return [*head, *middle, *tail, *events[backs[2] :]]
+
+
+def _between(events: Sequence[Event], last: int, more: range) -> list[Event]:
+    """The last block's events, forward and backward, and what lies between.
+
+    Autocast may hold each block's copies of weights until then, and let go of all at once.
+    """
+    out: list[Event] = []
+    for event in events:
+        block = _block(event[1]) if event[0] == "-" else last
+        out += _renamed([event], last, more.stop) if block == last else [event]
+        if block == 1:
+            out += (e for other in more for e in _renamed([event], 1, other))
+    return copies_by_name(out)
+
+
+def _block(name: str) -> int:
+    """The number of the block that a weight is in; -1 outside."""
+    part, _, rest = name.partition(".")
+    return int(rest.partition(".")[0]) if part == "blocks" else -1
 
 
 def _position(events: Sequence[Event], kind: str, block: int) -> int | None:

@@ -34,6 +34,7 @@ class Kind:
             bare number of parameters).
         traffic: the messages of a step.
         spread: which parts the strategy divides among how many ranks, as papers count.
+        tied: whether a weight that several parts of the model share is one on a rank.
     """
 
     half: bool
@@ -41,10 +42,11 @@ class Kind:
     traffic: Callable[[Any, Share, int], list[Message]]
     spread: Callable[[Any, int], Spread]
     own_linear: Callable[[Any], bool] = lambda strategy: False
+    tied: bool = True
 
     def way(self, strategy: Parallel, precision: Precision, gpu: bool) -> Way:
         """How a step is computed under it."""
-        return Way(precision, self.half, gpu, self.own_linear(strategy))
+        return Way(precision, self.half, gpu, self.own_linear(strategy), self.tied)
 
 
 def _ddp(ddp: Any, share: Share, model: nn.Module | None) -> Holding:
@@ -107,7 +109,7 @@ KINDS: dict[str, Kind] = {
         lambda zero: zero.options.stage == 3,
     ),
     "components.parallel.pipeline.Pipeline": Kind(
-        False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world)
+        False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world), tied=False
     ),
 }
 """By class; a subclass is planned for as the nearest of these. By name, so that only a strategy

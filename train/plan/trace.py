@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -23,10 +24,13 @@ from train.plan.linear import LinearOfStage3
 from train.plan.pretend import PretendGpu
 from train.plan.tracker import Tracker
 
+aten = torch.ops.aten
+
 Event = tuple[str, str, int, float]
 """What happened, to whom, bytes, FLOP:
 
-    `+` `-`        storages of activations are made and dropped
+    `+` `-`        storages of activations are made and dropped; that of a weight's copy in another
+                   type has the weight's name
     enter exit     a module's forward (also when it is computed once more)
     back done      a module's backward: its output's gradient is there; its input's is
     outputs loss   the model has returned; its loss is there
@@ -52,12 +56,15 @@ class Way:
         half: parameters are half copies of masters elsewhere (FSDP, ZeRO).
         gpu: as on a GPU.
         own_linear: linear layers keep their inputs as DeepSpeed's do at stage 3.
+        tied: a weight that several parts of the model share is one; in a pipeline's stages it is
+            one each.
     """
 
     precision: Precision
     half: bool
     gpu: bool
     own_linear: bool = False
+    tied: bool = True
 
 
 def trace(
@@ -70,12 +77,13 @@ def trace(
     """
     copied = copy.deepcopy(model)
     with FakeTensorMode(), ExitStack() as during:
-        make_fake(copied, way.precision.compute if way.precision.mixed and way.half else None)
+        half = way.precision.compute if way.precision.mixed and way.half else None
+        make_fake(copied, half, way.tied)
         copied.train()
         inputs, targets = (
             torch.empty(rows, *t.shape, dtype=t.dtype) for t in (sample.inputs, sample.targets)
         )
-        tracker = _Recorder([*copied.parameters(), *copied.buffers(), inputs, targets])
+        tracker = _Recorder([*copied.named_parameters()], [*copied.buffers(), inputs, targets])
         during.enter_context(tracker)
         during.enter_context(_hooked(copied, tracker))
         if way.own_linear:
@@ -122,18 +130,29 @@ def _autocast(precision: Precision) -> AbstractContextManager[None]:
 
 
 class _Recorder(Tracker):
-    """A tracker that also writes down modules, gradients and costs."""
+    """A tracker that also writes down modules, gradients, copies of weights and costs.
 
-    def __init__(self, known: list[Tensor]) -> None:
-        super().__init__(known)
+    Args:
+        named: parameters by name.
+        others: further tensors that are there before.
+    """
+
+    def __init__(self, named: list[tuple[str, Tensor]], others: list[Tensor]) -> None:
+        super().__init__([*(p for _, p in named), *others])
         self.marks: list[tuple[int, Event, int | None]] = []  # (position among events, ...)
         self.costs = Costs()
-        self.called = self._cost
+        self.called = self._look
+        self._weights = {p.untyped_storage()._cdata: name for name, p in named}
+        self._casts: dict[int, str] = {}
 
     def mark(self, kind: str, name: str, size: int = 0, storage: int | None = None) -> None:
         self.marks.append((len(self.events), (kind, name, size, 0.0), storage))
 
-    def _cost(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if func is aten._to_copy.default and args[0].untyped_storage()._cdata in self._weights:
+            number = self.note(result)
+            assert number is not None
+            self._casts[number] = self._weights[args[0].untyped_storage()._cdata]
         cost = self.costs.of(func, args, kwargs, result)
         if cost is not None:
             self.marks.append((len(self.events), ("op", *cost), None))
@@ -147,12 +166,20 @@ class _Recorder(Tracker):
             for kind, storage, size in self.events[at:position]:
                 grad = grads.get(storage)
                 if grad is None:
-                    events.append((kind, "", size, 0.0))
+                    events.append((kind, self._casts.get(storage, ""), size, 0.0))
                 elif kind == "+":
                     events.append(("make", grad[1], size, 0.0))
             at = position
             events.append(mark)
-        return _in_order_of_nodes(events[:-1])
+        return copies_by_name(_in_order_of_nodes(events[:-1]))
+
+
+def copies_by_name(events: list[Event]) -> list[Event]:
+    """Copies of weights that go at once, in the order of their names: autocast has them in none."""
+    ordered: list[Event] = []
+    for gone, some in groupby(events, key=lambda event: event[0] == "-" and event[1] != ""):
+        ordered += sorted(some) if gone else some
+    return ordered
 
 
 def _in_order_of_nodes(events: list[Event]) -> list[Event]:

@@ -54,6 +54,16 @@ def test_the_slowest_rank_counts() -> None:
     assert device_of(report("cuda"), "check.json").memory_bytes == 24e9
 
 
+def test_fewer_ranks_have_more_of_a_cpu_each() -> None:
+    two = device_of(report(), "check.json")
+    one, four = two.among(1), two.among(4)
+    assert (one.memory_bytes, one.flops["float32"], one.per_node) == (24e9, 80e9, 1)
+    assert (four.memory_bytes, four.flops["float32"], four.per_node) == (6e9, 20e9, 4)
+    assert two.among(2) is two
+    gpu = device_of(report("cuda"), "check.json")
+    assert gpu.among(1) is gpu
+
+
 def test_a_message_takes_what_one_like_it_took() -> None:
     measured = Measured(2, ((1000, 1e-3), (1_000_000, 2e-3)))
     assert measured.seconds(0) == measured.seconds(1000) == 1e-3

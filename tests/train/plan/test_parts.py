@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from components.device import Device
 from components.errors import ConfigError
 from components.model.gpt import GPT
 from components.objective import CrossEntropy
+from components.parallel.activation_checkpointing import checkpoint_blocks
 from tests.gang import BF16, FP32
 from tests.train.plan.asked import planned
 from train.command_line import compose_jobs, parse
@@ -90,9 +92,13 @@ def ids() -> Sample:
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-def test_like_blocks_are_traced_once(gpu: bool) -> None:
-    way = Way(BF16, True, gpu)
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("checkpointing", ["none", "full", "selective"])
+def test_like_blocks_are_traced_once(gpu: bool, half: bool, checkpointing: Any) -> None:
+    """Under autocast and checkpointing the copies of all blocks' weights go at once."""
+    way = Way(BF16, half, gpu)
     model = gpt(7)
+    checkpoint_blocks(model, checkpointing)
     short = shortened(model)
     assert short is not None
     whole = trace(model, CrossEntropy(), ids(), 2, way)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from components.parallel.pipeline_stage import cut, stage_of
@@ -27,10 +26,8 @@ class Staged(Holding):
 
     def run(self, events: Sequence[Event]) -> None:
         blocks, stages = len(self.share.facts.blocks), self.share.world_size
-        forward, backward = cut_events(events, blocks, stages) if events else ([[]], [[]])
-        casts = _dropped_casts(events, self.share.compute_bytes)
-        if casts:
-            forward[-1] = _without(forward[-1], casts)
+        forward, backward = cut_events(events, blocks, stages)
+        let_go = _casts_let_go(events)
         holdings = []
         for number in range(stages):
             own = [
@@ -42,10 +39,7 @@ class Staged(Holding):
             if self.schedule == "1f1b":
                 ahead = min(ahead, stages - number)
             holding = OneStage(self.share, {w.name for w in own}, ahead, number)
-            parts = _casts_dropped(
-                forward[number], [w.numel for w in own], casts, self.share.compute_bytes
-            )
-            holding.run([*parts, *backward[number]])
+            holding.run([*_own_casts(forward[number], let_go), *backward[number]])
             holdings.append(holding)
         most = max(holdings, key=lambda holding: holding.peak.total)
         self.stage = holdings.index(most)
@@ -146,32 +140,23 @@ def cut_events(
     return forward, backward
 
 
-def _dropped_casts(events: Sequence[Event], itemsize: int) -> Counter[int]:
-    """Elements of the half copies of weights that nothing keeps when autocast ends.
+def _casts_let_go(events: Sequence[Event]) -> set[str]:
+    """The weights whose half copies nothing keeps when autocast ends, with the forward.
 
-    With activation checkpointing it is autocast alone that holds them, to the end of the forward: a
-    whole model's in the trace, a stage's in a pipeline.
+    With activation checkpointing it is autocast alone that holds them: a whole model's in the
+    trace, a stage's in a pipeline.
     """
     end = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
-    begin = end
-    while begin and events[begin - 1][0] == "-":
-        begin -= 1
-    return Counter(size // itemsize for _, _, size, _ in events[begin:end])
+    return {name for kind, name, _, _ in events[:end] if kind == "-" and name}
 
 
-def _without(events: Sequence[Event], casts: Counter[int]) -> list[Event]:
-    """The last stage's forward, in which the whole model's copies are not dropped."""
-    end = next((at for at, event in enumerate(events) if event[0] == "outputs"), 0)
-    return [*events[: end - casts.total()], *events[end:]]
-
-
-def _casts_dropped(
-    events: Sequence[Event], weights: list[int], casts: Counter[int], itemsize: int
-) -> list[Event]:
-    """A stage's forward, at whose end its own copies go."""
-    own = sum(itemsize * numel for numel in weights if casts[numel])
-    *before, turn = events
-    return [*before, ("-", "", own, 0.0), turn]
+def _own_casts(events: Sequence[Event], let_go: set[str]) -> list[Event]:
+    """A stage's forward, at whose end its own copies of weights go, and no other's."""
+    made = {name: size for kind, name, size, _ in events if kind == "+" and name in let_go}
+    *plain, turn = [e for e in events if e[0] != "-" or e[1] not in let_go or e[1] in made]
+    gone = {name for kind, name, _, _ in plain if kind == "-"}
+    late = [("-", name, size, 0.0) for name, size in made.items() if name not in gone]
+    return [*plain, *late, turn]
 
 
 def _at(events: Sequence[Event], kind: str, block: int) -> int:

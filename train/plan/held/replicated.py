@@ -39,7 +39,7 @@ class Bucketed(Replicated):
         # With one micro-batch a gradient is copied into its bucket as soon as it is there.
         self.later = share.accumulation > 1
 
-    def _newborn(self) -> str:
+    def _newborn(self, weight: str) -> str:
         return "strategy_buffers" if self.later and self.first else "activations"
 
     def start(self) -> None:

@@ -51,6 +51,7 @@ class Stage3(Holding):
         self.persistent = {name for name, n in self.numel.items() if n <= threshold}
         self.here: set[str] = set()
         self.flying: dict[str, Flight] = {}  # not waited for yet, by what it comes with
+        self.pending: list[str] = []
         self.filled = self.reducing = 0
 
     def start(self) -> None:
@@ -172,6 +173,11 @@ class Stage3(Holding):
 
     # Reducing.
 
+    def _newborn(self, weight: str) -> str:
+        # One that is larger than the bucket stays in its own memory.
+        large = self.numel[weight] > self.section["reduce_bucket_size"]
+        return "strategy_buffers" if large else "activations"
+
     def on_grad(self, weight: str, size: int) -> None:
         bucket, count = self.section["reduce_bucket_size"], self.numel[weight]
         if self.filled and self.filled + count > bucket:
@@ -180,12 +186,17 @@ class Stage3(Holding):
             self.reducing += size
             self.add("strategy_buffers", size)
         self.filled += count
+        self.pending.append(weight)
 
     def flush(self) -> None:
-        """ "__avg_scatter_grads": the parts are put in order in one more copy."""
-        copies = 1 if self.share.gpu else 2  # gloo makes one of its own
+        """ "__avg_scatter_grads": copies in fp32, of all that is reduced."""
+        whole = len(self.pending) == 1 and not self.filled % self.share.world_size
+        copies = 0 if whole else 1  # the ranks' parts put in order
+        copies += bool(self.reducing) and self.share.precision.mixed  # the bucket is in fp32
+        copies += not self.share.gpu  # gloo makes one of its own
         self.spike("strategy_buffers", copies * FP32 * self.filled)
         self.add("strategy_buffers", -self.reducing)
+        self.pending = []
         self.filled = self.reducing = 0
 
     def on_update(self) -> None:

@@ -14,6 +14,9 @@ from train.plan.facts import Weight
 from train.plan.held.replicated import FP32
 from train.plan.holding import Holding, Share
 
+FP64 = 8
+"""Bytes of an element of which DeepSpeed takes norms."""
+
 ALIGNMENT = 2
 """Parts begin at multiples of so many elements."""
 
@@ -34,14 +37,16 @@ class Row:
     part: int
     whole: int
 
-    def own(self, rank: int) -> Iterator[Weight]:
-        """The weights that reach into a rank's part."""
+    def pieces(self) -> Iterator[tuple[Weight, int, int]]:
+        """Each weight with the ranks whose parts it reaches into, and its elements there."""
         begin = 0
         for weight in self.weights:
             end = begin + weight.numel
-            if begin < (rank + 1) * self.part and end > rank * self.part:
-                yield weight
-            begin = end
+            while begin < end:
+                rank = begin // self.part
+                cut = min(end, (rank + 1) * self.part)
+                yield weight, rank, cut - begin
+                begin = cut
 
 
 def rows_of(share: Share) -> list[Row]:
@@ -72,7 +77,12 @@ class Flat(Holding):
         self.bucket = bucket
         self.rows = rows_of(share)
         self.part = sum(row.part for row in self.rows)
-        self.own = {w.name for row in self.rows for w in row.own(rank)}
+        self.ranks: dict[str, set[int]] = {}
+        self.pieces: dict[str, int] = {}  # of this rank, in elements
+        for weight, owner, elements in (piece for row in self.rows for piece in row.pieces()):
+            self.ranks.setdefault(weight.name, set()).add(owner)
+            if owner == rank:
+                self.pieces[weight.name] = elements
         self.sizes = {w.name: w.numel for w in share.facts.weights}
 
     def start(self) -> None:
@@ -101,7 +111,11 @@ class Flat(Holding):
         In a half type the part is of its own; in fp32 weights that reach into it are whole.
         """
         half = self.share.precision.mixed
-        return self.part if half else sum(self.sizes[name] for name in self.own)
+        return self.part if half else sum(self.sizes[name] for name in self.pieces)
+
+    def take_norms(self) -> None:
+        """ "get_grad_norm_direct": of each gradient in fp64, one after the other."""
+        self.spike("strategy_buffers", FP64 * max(self.pieces.values(), default=0))
 
     def drop(self, part: str) -> None:
         """All of a part goes."""
@@ -136,7 +150,7 @@ class Bf16Stage1(Flat):
 class Stage1(Flat):
     """Whole gradients until the step's last backward is over; in fp32 also under fp16."""
 
-    def _newborn(self) -> str:
+    def _newborn(self, weight: str) -> str:
         mixed = self.share.precision.mixed
         return "strategy_buffers" if self.first and not mixed else "activations"
 
@@ -181,6 +195,7 @@ class Stage1(Flat):
 
     def on_update(self) -> None:
         self.drop("strategy_buffers")
+        self.take_norms()
         self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
         super().on_update()
 
@@ -193,8 +208,12 @@ class Stage2(Flat):
         self.filled = 0
         self.large = 0
         self.taken = False
-        self.pending_own = False
+        self.pending: set[str] = set()
         self.kept = FP32 * self.kept_elements()
+
+    def _newborn(self, weight: str) -> str:
+        # One that is larger than the bucket stays in its own memory.
+        return "strategy_buffers" if self.sizes[weight] > self.bucket else "activations"
 
     def on_begin(self) -> None:
         self.taken = self.taken and self.share.precision.mixed
@@ -211,25 +230,31 @@ class Stage2(Flat):
             self.large += size
             self.add("strategy_buffers", size)
         self.filled += count
-        self.pending_own |= weight in self.own
+        self.pending.add(weight)
 
     def flush(self) -> None:
         """What "reduce_ipg_grads" does with a full bucket."""
         if not self.filled:
             return
+        own = self.pending & set(self.pieces)
+        ranks = set().union(*(self.ranks[name] for name in self.pending))
+        # Several slices are put together in a copy: each rank's is one, but in a half type, where
+        # sums are kept elsewhere in fp32, each own weight's is. It is reduced in fp32.
+        several = len(ranks) > 1 or (self.share.precision.mixed and len(own) > 1)
+        copied = self.filled * self.share.compute_bytes if several else 0
         if self.share.precision.mixed:
-            if self.pending_own and not self.taken:
+            if own and not self.taken:
                 self.taken = True
                 self.add("grads", self.kept)
-            # Reduced in copies: one put together, and one of that in fp32.
-            self.spike("strategy_buffers", self.filled * (self.share.compute_bytes + FP32))
-        if self.pending_own and not self.taken:
+            copied += self.filled * FP32
+        self.spike("strategy_buffers", copied)
+        if own and not self.taken:
             self.taken = True
             # In fp32 each micro-batch takes it anew, to be added to the one before.
             self.add("grads" if self.first else "strategy_buffers", self.kept)
         self.add("strategy_buffers", -self.large)
         self.filled = self.large = 0
-        self.pending_own = False
+        self.pending = set()
 
     def on_end(self) -> None:
         self.flush()
@@ -238,6 +263,7 @@ class Stage2(Flat):
             self.add("strategy_buffers", -self.kept)
 
     def on_update(self) -> None:
+        self.take_norms()
         if not self.share.precision.mixed:
             self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
         super().on_update()
