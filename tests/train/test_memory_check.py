@@ -33,12 +33,12 @@ def planned(folder: Path, *words: str) -> Plan:
 def test_a_refusal_has_the_numbers_and_what_it_proposes_fits(
     tmp_path: Path, memory: dict[str, float]
 ) -> None:
-    memory["bytes"] = 40e6
+    memory["bytes"] = 42e6
     with pytest.raises(ConfigError) as refusal:
         planned(tmp_path, "parallel=ddp")
     said = str(refusal.value)
     assert said.startswith("parallel=ddp precision=fp32 micro_batch_size=16: a rank will hold 65.9")
-    assert "each of 2 ranks of the machine has 40 MB" in said
+    assert "each of 2 ranks of the machine has 42 MB" in said
     assert "activations 59.5 MB" in said
     proposed = re.search(r"Nearest that fit: (.*?)\. memory_check", said)
     assert proposed is not None
@@ -47,15 +47,28 @@ def test_a_refusal_has_the_numbers_and_what_it_proposes_fits(
         found = planned(tmp_path, "parallel=ddp", *words.split()).forecast
         assert found is not None
         assert found.fits
+        assert not found.close
         assert found.total == pytest.approx(float(size) * 1e6, rel=0.01)
     # Half of the samples hold half of the activations: the least change comes first.
     assert proposed[1].startswith("micro_batch_size=8 accumulation=2 (")
 
 
 def test_the_global_batch_stays(tmp_path: Path, memory: dict[str, float]) -> None:
-    memory["bytes"] = 40e6
+    memory["bytes"] = 44e6
     with pytest.raises(ConfigError, match=r"micro_batch_size=8 accumulation=6 \("):
         planned(tmp_path, "parallel=ddp", "global_batch_size=96", "accumulation=1")
+
+
+def test_what_is_proposed_leaves_room_where_anything_does(
+    tmp_path: Path, memory: dict[str, float]
+) -> None:
+    memory["bytes"] = 40e6  # 8 samples hold 36.2 MB, 4 hold 22.9 MB
+    with pytest.raises(ConfigError, match=r"Nearest that fit: micro_batch_size=4 accumulation=4 "):
+        planned(tmp_path, "parallel=ddp")
+    # One sample holds 12.9 MB, and nothing smaller is left to try of its kind.
+    memory["bytes"] = 13.2e6
+    with pytest.raises(ConfigError, match=r"Nearest that fit: micro_batch_size=1 accumulation=16 "):
+        planned(tmp_path, "parallel=ddp")
 
 
 def test_where_nothing_fits_that_is_said(tmp_path: Path, memory: dict[str, float]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -177,9 +176,14 @@ class _Recorder(Tracker):
 def copies_by_name(events: list[Event]) -> list[Event]:
     """Copies of weights that go at once, in the order of their names: autocast has them in none."""
     ordered: list[Event] = []
-    for gone, some in groupby(events, key=lambda event: event[0] == "-" and event[1] != ""):
-        ordered += sorted(some) if gone else some
-    return ordered
+    copies: list[Event] = []
+    for event in events:
+        if event[0] == "-" and event[1]:
+            copies.append(event)
+            continue
+        ordered += [*sorted(copies), event]
+        copies = []
+    return ordered + sorted(copies)
 
 
 def _in_order_of_nodes(events: list[Event]) -> list[Event]:
