@@ -69,14 +69,18 @@ class Holding:
         now: bytes of each part at this moment of the step.
         most: the largest that each part becomes.
         first, last: whether this micro-batch is the first, the last of the step.
+        elsewhere: parts that lie in no device's memory, as offloaded ones do.
+        outside: the largest that their sum becomes.
         newborn: the part that a gradient counts as from the birth of its storage on, in the
             step's first micro-batch; a later one's is added to what is there, and goes.
     """
 
     newborn: ClassVar[str] = "activations"
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, elsewhere: frozenset[str] = frozenset()) -> None:
         self.share = share
+        self.elsewhere = elsewhere
+        self._outside = self.outside = 0
         self.now = dict.fromkeys(PARTS, 0)
         self.most = dict.fromkeys(PARTS, 0)
         self.peak = Peak(0, {}, "")
@@ -91,12 +95,20 @@ class Holding:
     def add(self, part: str, size: float) -> None:
         """So many bytes more of a part, or fewer."""
         size = round(size)
+        if part in self.elsewhere:
+            self.add_outside(size)
+            return
         self.now[part] += size
         self._total += size
         if size > 0:
             self.most[part] = max(self.most[part], self.now[part])
             if self._total > self.peak.total:
                 self.peak = Peak(self._total, dict(self.now), self._moment())
+
+    def add_outside(self, size: int) -> None:
+        """So many bytes more in memory that is no device's."""
+        self._outside += size
+        self.outside = max(self.outside, self._outside)
 
     def spike(self, part: str, size: float) -> None:
         """So many bytes more for a moment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from train.plan.strategies import kind_of
 from train.plan.subject import subject_of
 from train.plan.trace import Event
 from train.plan.traffic import Message
+from train.units import said
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,11 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
         step_time_s=sum(parts.values()) if parts else None,
         step_parts_s=parts,
         mfu=mfu,
-        notes=(*notes, *_about_types(precision, device)),
+        notes=(
+            *notes,
+            *_about_strategy(kind.unseen(parallel), holding.outside),
+            *_about_types(precision, device),
+        ),
     )
 
 
@@ -228,6 +233,16 @@ def _time(
     assert peak is not None
     flop = model_flop(events) * share.accumulation / stages
     return parts, flop / sum(parts.values()) / peak
+
+
+def _about_strategy(unseen: str, outside: int) -> Iterator[str]:
+    if unseen:
+        yield unseen
+    if outside:
+        yield (
+            f"{said(outside)} of a rank lie outside its device, as parallel.offload_* say; no time "
+            "is counted for their travel, nor for an update on the CPU"
+        )
 
 
 def _about_types(precision: Precision, device: Device | None) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class Kind:
             bare number of parameters).
         traffic: the messages of a step.
         spread: which parts the strategy divides among how many ranks, as papers count.
+        unseen: what of the strategy's options the plan goes without, for a reader.
         tied: whether a weight that several parts of the model share is one on a rank.
     """
 
@@ -42,6 +43,7 @@ class Kind:
     traffic: Callable[[Any, Share, int], list[Message]]
     spread: Callable[[Any, int], Spread]
     own_linear: Callable[[Any], bool] = lambda strategy: False
+    unseen: Callable[[Any], str] = lambda strategy: ""
     tied: bool = True
 
     def way(self, strategy: Parallel, precision: Precision, gpu: bool) -> Way:
@@ -51,6 +53,17 @@ class Kind:
 
 def _ddp(ddp: Any, share: Share, model: nn.Module | None) -> Holding:
     return (Bucketed if ddp.gradient_as_bucket_view else CopiedIntoBuckets)(share)
+
+
+def _hook(ddp: Any) -> str:
+    if ddp.comm_hook is None:
+        return ""
+    return f"parallel.comm_hook={ddp.comm_hook}: planned without its copies, and as if it sent all"
+
+
+def _extra(zero: Any) -> str:
+    keys = ", ".join(zero.options.extra)
+    return f"parallel.extra ({keys}): planned by its sizes of buckets alone" if keys else ""
 
 
 def _zero(zero: Any, share: Share, model: nn.Module | None) -> Holding:
@@ -94,7 +107,9 @@ KINDS: dict[str, Kind] = {
     "components.parallel.dp.DP": Kind(
         False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()
     ),
-    "components.parallel.ddp.DDP": Kind(False, _ddp, traffic.of_ddp, lambda _, world: Spread()),
+    "components.parallel.ddp.DDP": Kind(
+        False, _ddp, traffic.of_ddp, lambda _, world: Spread(), unseen=_hook
+    ),
     "components.parallel.fsdp.FSDP": Kind(
         True,
         lambda fsdp, share, _: Sharded(share, fsdp),
@@ -107,6 +122,7 @@ KINDS: dict[str, Kind] = {
         traffic.of_zero,
         lambda zero, world: Spread.stage(zero.options.stage, world),
         lambda zero: zero.options.stage == 3,
+        unseen=_extra,
     ),
     "components.parallel.pipeline.Pipeline": Kind(
         False, _pipeline, traffic.of_pipeline, lambda _, world: Spread.all(world), tied=False

@@ -29,11 +29,14 @@ class MostOfRanks(Holding):
         stage: of each rank.
     """
 
-    def __init__(self, share: Share, stage: type[Flat], bucket: int) -> None:
-        super().__init__(share)
+    def __init__(
+        self, share: Share, stage: type[Flat], bucket: int, elsewhere: frozenset[str]
+    ) -> None:
+        super().__init__(share, elsewhere)
         last = share.world_size - 1
         every = [
-            stage(share, bucket, rank) for rank in sorted({*range(min(last, FEW_RANKS)), last})
+            stage(share, bucket, rank, elsewhere)
+            for rank in sorted({*range(min(last, FEW_RANKS)), last})
         ]
         fullest = max(every, key=lambda holding: holding.kept_elements())
         self.ranks = list(dict.fromkeys((every[0], every[-1], fullest)))
@@ -49,6 +52,7 @@ class MostOfRanks(Holding):
 
     def _take(self, most: Flat) -> None:
         self.most, self.now, self.peak = most.most, most.now, most.peak
+        self.outside = most.outside
 
     def updated(self) -> int:
         return self.ranks[0].updated()
@@ -61,9 +65,13 @@ def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:
         config: as `Zero.deepspeed_config` derives it.
     """
     section = config["zero_optimization"]
+    # A CPU has its offloaded tensors in the same memory.
+    moved = zero.options.offload_optimizer != "none" and share.gpu
+    elsewhere = frozenset({"grads", "master", "optimizer"} if moved else ())
     if zero.options.stage == 3:
-        return Stage3(share, section)
+        params_moved = zero.options.offload_params != "none" and share.gpu
+        return Stage3(share, section, elsewhere, params_moved)
     bucket = section["reduce_bucket_size"]
     if zero.options.stage == 1 and share.precision.compute is torch.bfloat16:
         return Bf16Stage1(share, bucket)
-    return MostOfRanks(share, Stage2 if zero.options.stage == 2 else Stage1, bucket)
+    return MostOfRanks(share, Stage2 if zero.options.stage == 2 else Stage1, bucket, elsewhere)

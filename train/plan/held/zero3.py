@@ -38,10 +38,18 @@ class Stage3(Holding):
 
     Args:
         section: DeepSpeed's `zero_optimization`.
+        params_elsewhere: whether the parts of weights are offloaded as well.
     """
 
-    def __init__(self, share: Share, section: dict[str, Any]) -> None:
-        super().__init__(share)
+    def __init__(
+        self,
+        share: Share,
+        section: dict[str, Any],
+        elsewhere: frozenset[str] = frozenset(),
+        params_elsewhere: bool = False,
+    ) -> None:
+        super().__init__(share, elsewhere)
+        self.params_elsewhere = params_elsewhere
         self.section = section
         world = share.world_size
         self.numel = {w.name: w.numel for w in share.facts.weights}
@@ -58,6 +66,9 @@ class Stage3(Holding):
         world = self.share.world_size
         own = sum(self.part.values())
         small = sum(math.ceil(self.numel[n] / world) * world for n in self.persistent)
+        if self.params_elsewhere:
+            self.add_outside(own * self.share.compute_bytes)
+            own = 0
         self.add("params", (own + small) * self.share.compute_bytes)
         self.here = set(self.persistent)
         self.add("buffers", self.share.facts.buffers)
@@ -200,8 +211,9 @@ class Stage3(Holding):
         self.filled = self.reducing = 0
 
     def on_update(self) -> None:
-        # "_prepare_fp32_grad_for_sub_group" lays the parts' gradients in a row.
-        self.spike("strategy_buffers", FP32 * self.updated())
+        # "_prepare_fp32_grad_for_sub_group" lays the parts' gradients in a row where the update is.
+        if "optimizer" not in self.elsewhere:
+            self.spike("strategy_buffers", FP32 * self.updated())
         super().on_update()
 
     def on_end(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from train.plan.facts import Weight
 from train.plan.held.replicated import FP32
@@ -70,10 +71,17 @@ class Flat(Holding):
     Args:
         bucket: elements that are reduced at a time (`reduce_bucket_size`).
         rank: whose memory this is.
+
+    Attributes:
+        reduced_early: whether gradients are reduced while the backward runs.
     """
 
-    def __init__(self, share: Share, bucket: int, rank: int = 0) -> None:
-        super().__init__(share)
+    reduced_early: ClassVar[bool] = False
+
+    def __init__(
+        self, share: Share, bucket: int, rank: int = 0, elsewhere: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(share, elsewhere)
         self.bucket = bucket
         self.rows = rows_of(share)
         self.part = sum(row.part for row in self.rows)
@@ -93,6 +101,9 @@ class Flat(Holding):
         self.add("master", FP32 * self.part)
         parts = [(row.part, 1) for row in self.rows]
         self.add("optimizer", self.share.optimizer.state_bytes(parts))
+        if "optimizer" in self.elsewhere:  # "temp_grad_buffer_for_gpu_offload"
+            largest = max(self.sizes.values(), default=0)
+            self.add("strategy_buffers", largest * self.share.compute_bytes)
 
     def stand(self) -> None:
         self.add("grads", FP32 * self.part)
@@ -113,9 +124,16 @@ class Flat(Holding):
         half = self.share.precision.mixed
         return self.part if half else sum(self.sizes[name] for name in self.pieces)
 
-    def take_norms(self) -> None:
-        """ "get_grad_norm_direct": of each gradient in fp64, one after the other."""
+    def prepare_update(self) -> None:
+        """ "get_grad_norm_direct": of each gradient in fp64, one after the other; then the part's
+        gradients in a row. Where the update is offloaded, neither is here.
+        """
+        if "optimizer" in self.elsewhere:
+            return
         self.spike("strategy_buffers", FP64 * max(self.pieces.values(), default=0))
+        # Sums of half gradients lie in a row already at stage 2.
+        if not (self.share.precision.mixed and self.reduced_early):
+            self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
 
     def drop(self, part: str) -> None:
         """All of a part goes."""
@@ -154,8 +172,8 @@ class Stage1(Flat):
         mixed = self.share.precision.mixed
         return "strategy_buffers" if self.first and not mixed else "activations"
 
-    def __init__(self, share: Share, bucket: int, rank: int = 0) -> None:
-        super().__init__(share, bucket, rank)
+    def start(self) -> None:
+        super().start()
         self.whole = 0
 
     def stand(self) -> None:
@@ -195,13 +213,14 @@ class Stage1(Flat):
 
     def on_update(self) -> None:
         self.drop("strategy_buffers")
-        self.take_norms()
-        self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
+        self.prepare_update()
         super().on_update()
 
 
 class Stage2(Flat):
     """Gradients are reduced bucket by bucket; those of other ranks' parts go at once."""
+
+    reduced_early = True
 
     def start(self) -> None:
         super().start()
@@ -263,7 +282,5 @@ class Stage2(Flat):
             self.add("strategy_buffers", -self.kept)
 
     def on_update(self) -> None:
-        self.take_norms()
-        if not self.share.precision.mixed:
-            self.spike("strategy_buffers", FP32 * max((row.part for row in self.rows), default=0))
+        self.prepare_update()
         super().on_update()
