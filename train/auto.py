@@ -46,16 +46,23 @@ class Choice:
     times: str
     considered: tuple[dict[str, Any], ...]
 
-    def line(self) -> str:
-        """In words, for the plan of a run."""
+    def lines(self) -> list[str]:
+        """In words, for the plan of a run: what was taken and why, then the others."""
         mine = next(one for one in self.considered if one["parallel"] == self.parallel)
-        others = "; ".join(_told(one) for one in self.considered if one is not mine)
-        return f"parallel={_told(mine)}: {self.reason}. Times of {self.times}. Others: {others}"
+        others = [one for one in self.considered if one is not mine]
+        able = [_told(one) for one in others if "refused" not in one]
+        return [
+            f"parallel={_told(mine)}: {self.reason}; times of {self.times}",
+            *(["others: " + "; ".join(able)] if able else []),
+            *(
+                f"{one['parallel']} cannot be here: {_first_sentence(one['refused'])}"
+                for one in others
+                if "refused" in one
+            ),
+        ]
 
 
 def _told(one: dict[str, Any]) -> str:
-    if "refused" in one:
-        return f"{one['parallel']} cannot be here ({_first_sentence(one['refused'])})"
     time = "" if one["step_time_s"] is None else f", {duration(one['step_time_s'])} a step"
     return f"{one['parallel']} {said(one['total_peak'])}{time}"
 

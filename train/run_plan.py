@@ -79,7 +79,7 @@ class Plan:
             f"{size.micro_batch_size} x accumulation {size.accumulation} x "
             f"{size.dp_size} data-parallel",
             *self._counts(),
-            *([f"auto        {self.choice.line()}"] if self.choice else []),
+            *(f"auto        {line}" for line in (self.choice.lines() if self.choice else [])),
             *self._memory(),
             f"steps       {config.steps}, evaluated every {config.eval_every or config.steps}",
             *([f"attempt     {self.attempt}"] if self.attempt else []),

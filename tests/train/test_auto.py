@@ -35,11 +35,13 @@ def test_the_fastest_is_taken_and_the_others_are_told_of(tmp_path: Path) -> None
     assert "lives in one process" in considered["single"]["refused"]
     assert considered["ddp"]["step_time_s"] < considered["zero3"]["step_time_s"]
     assert considered["ddp"]["step_time_s"] < considered["pipeline"]["step_time_s"]
-    line = next(line for line in plan.lines() if line.startswith("auto"))
-    assert "parallel=ddp" in line
-    assert "10%" in line
-    assert "CPU core, assumed" in line
-    assert "single cannot be here (parallel=single lives in one process, and " in line
+    taken, others, refused = [line for line in plan.lines() if line.startswith("auto")]
+    assert taken.startswith("auto        parallel=ddp 65.9 MB, ")
+    assert "10%" in taken
+    assert taken.endswith("x CPU core, assumed")
+    assert "others: pipeline 32.9 MB, " in others
+    assert "; zero3 " in others
+    assert "single cannot be here: parallel=single lives in one process, and " in refused
 
 
 def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
