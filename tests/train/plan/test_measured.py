@@ -9,6 +9,8 @@ from tests.measured_memory import Case, measured
 from tests.planned_memory import compared
 
 MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
+TIED = {"vocab": 2048, "tied_embeddings": True}
+"""One weight, larger than a bucket of ZeRO's, whose gradient comes from both ends."""
 
 
 @pytest.mark.parametrize(
@@ -16,9 +18,12 @@ MEDIUM = {"layers": 6, "width": 256, "ffn": 1024, "heads": 4}
     [
         (Case("single", FP32, 2, 2, "none", {}), 1),
         (Case("ddp", BF16, 2, 1, "full", {}), 2),
-        (Case("fsdp", BF16, 1, 1, "none", MEDIUM), 2),
-        (Case("zero2", FP32, 1, 1, "none", MEDIUM), 2),
-        (Case("zero3", BF16, 1, 1, "none", MEDIUM), 2),
+        # A CPU takes long for products in a half type.
+        (Case("fsdp", BF16, 1, 1, "none", MEDIUM, products=False), 2),
+        (Case("zero2", FP32, 1, 1, "none", TIED), 2),
+        (Case("zero3", BF16, 1, 1, "none", MEDIUM, products=False), 2),
+        (Case("zero3", FP32, 1, 1, "full", TIED), 2),
+        (Case("pipeline", BF16, 1, 4, "full", TIED), 2),
     ],
     ids=lambda value: getattr(value, "word", None),
 )
@@ -33,5 +38,4 @@ def test_a_pipeline_of_four_stages() -> None:
     # The planned stage is the one that needs the most, and so is the measured one.
     case = Case("pipeline", FP32, 1, 4, "none", {})
     errors = compared(case, 4, measured(case, 4))
-    assert abs(errors["total"]) < 0.1
-    assert max(abs(errors[part]) for part in ("params", "grads", "optimizer")) < 0.01
+    assert max(map(abs, errors.values())) < 0.05
