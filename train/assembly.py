@@ -15,6 +15,7 @@ from components.cluster.handshake import NoTicket, Ticket, all_heard, announce, 
 from components.cluster.network import address_towards, interface_of
 from components.cluster.roll_call import Told, here, in_words, missing, roll_call
 from train.node_gang import Place
+from train.same_config import differing
 
 HEAR_S = 12.0
 """How long node 0 waits until the nodes that have come know that nothing begins."""
@@ -26,23 +27,26 @@ REFUSED = "refused"
 """Where a node leaves word that it cannot take part."""
 
 
-def take_place(place: Place, cluster: Cluster, address: str, ranks: int) -> None:
+def take_place(place: Place, cluster: Cluster, address: str, ranks: int, given: str = "") -> None:
     """Another node: let node 0 know that this one is there.
 
     Args:
         address: of this node towards node 0.
         ranks: that it will start.
+        given: its config, as `train.same_config.given` has it.
     """
-    here(place.store, cluster.node_rank, address=address, host=socket.gethostname(), ranks=ranks)
+    host = socket.gethostname()
+    here(place.store, cluster.node_rank, address=address, host=host, ranks=ranks, given=given)
 
 
-def assemble(place: Place, cluster: Cluster, ranks: int) -> Place:
+def assemble(place: Place, cluster: Cluster, ranks: int, given: str = "") -> Place:
     """Node 0: wait until all nodes have come; the place, with node 0's interface towards them.
 
     Where they do not, those that have come are told that nothing begins.
 
     Args:
         ranks: that this node will start.
+        given: its config, as `train.same_config.given` has it; the others' has to be the same.
 
     Raises:
         NoTicket: who is missing and who is there, or why one cannot take part.
@@ -50,11 +54,11 @@ def assemble(place: Place, cluster: Cluster, ranks: int) -> Place:
     if cluster.nnodes == 1:
         return place
     print(f"node 0 waits for {cluster.nnodes - 1} more at {cluster.rdzv_endpoint}", flush=True)
-    here(place.store, 0, host=socket.gethostname(), ranks=ranks)
+    here(place.store, 0, host=socket.gethostname(), ranks=ranks, given=given)
     told = roll_call(
         place.store, cluster.nnodes, cluster.start_timeout_s, lambda: _refusal(place.store)
     )
-    cause = _refusal(place.store) or _absent(told, cluster) or _uneven(told)
+    cause = _refusal(place.store) or _absent(told, cluster) or _uneven(told) or _unlike(told)
     if cause is not None:
         announce(place.store, Ticket(exit_code=1))
         all_heard(place.store, len(told) - 1, HEAR_S)
@@ -103,6 +107,14 @@ def _uneven(told: dict[int, Told]) -> str | None:
                 f"node {node} ({word['host']}) would start {word['ranks']} ranks and node 0 {own}. "
                 "Give the same cluster.nproc_per_node on all nodes."
             )
+    return None
+
+
+def _unlike(told: dict[int, Told]) -> str | None:
+    for node, word in sorted(told.items()):
+        own, its = told[0]["given"], word["given"]
+        if own != its and (difference := differing(own, its)):
+            return f"node {node} ({word['host']}) {difference}."
     return None
 
 

@@ -18,6 +18,7 @@ from train.node_gang import Place, meet, run_gang
 from train.provenance import note_attempt
 from train.resume import make_way, next_attempt
 from train.run_plan import Plan, as_yaml
+from train.same_config import given
 
 LAST_WORDS_S = 12.0
 """How long node 0 waits for the other nodes to end and to say why."""
@@ -55,7 +56,7 @@ class Attempts:
         show(self.plan, self.folder)
         ticket = describe(self.plan, self.folder, self.number)
         place = meet(self.plan.cluster)
-        place = assemble(place, self.plan.cluster, self.plan.local_world_size)
+        place = assemble(place, self.plan.cluster, self.plan.local_world_size, given(self.plan))
         announce(place.store, ticket)
         while True:
             failures, whole = self._one(ticket, place)

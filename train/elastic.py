@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -17,13 +16,14 @@ from components.cluster.signals import Interrupted
 from train import elastic_words, failure, status
 from train.attempts import FINAL, LAST_WORDS_S, describe, show
 from train.elastic_bounds import Bounds
-from train.elastic_gang import NodeGang
+from train.elastic_gang import NodeGang, comer_of
 from train.exit_codes import REFUSED, exit_code
 from train.failure import Failure
 from train.health.report import explained_by_all
 from train.node_gang import Place, meet, run_gang
 from train.resume import next_attempt, whole_again
 from train.run_plan import Plan
+from train.same_config import differing
 
 HOPELESS = FINAL - {"stopped", "preempted"}
 """Kinds of failures after which the same would happen again on any nodes."""
@@ -195,8 +195,8 @@ class ElasticAttempts:
 
 def open_roster(plan: Plan, place: Place, folder: Path) -> Roster:
     """The nodes of a run that node 0 has begun, which may come now."""
-    own = Comer(0, 0, socket.gethostname(), plan.local_world_size, plan.device)
-    roster = Roster(place.store, own, plan.cluster.nnodes, _tell)
+    own = comer_of(plan, 0)
+    roster = Roster(place.store, own, plan.cluster.nnodes, _tell, differing)
     roster.say(folder=str(folder), begun=status.read(folder)["started"])
     return roster
 
@@ -208,8 +208,7 @@ def refuse_comers(plan: Plan) -> None:
         NoTicket: when the store cannot be served.
     """
     most = plan.cluster.nnodes
-    own = Comer(0, 0, socket.gethostname(), plan.local_world_size, plan.device)
-    roster = Roster(meet(plan.cluster).store, own, most, _tell)
+    roster = Roster(meet(plan.cluster).store, comer_of(plan, 0), most, _tell, differing)
     roster.finish(None, REFUSED, LAST_WORDS_S, others=most - 1)
 
 

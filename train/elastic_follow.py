@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,9 +15,10 @@ from components.cluster.handshake import KNOCK_AGAIN_S, NoTicket, Ticket, own_ad
 from components.cluster.line import CutOff, Line, answers
 from components.cluster.nodes import Gone, Word
 from components.cluster.preemption import PREEMPTED, Notice
-from components.cluster.roll import LOST_S, Comer, Roll
+from components.cluster.roll import LOST_S, Roll
 from components.cluster.signals import Interrupted
 from train import failure, status
+from train.elastic_gang import comer_of
 from train.exit_codes import FAILED, REFUSED
 from train.failure import Failure
 from train.node_gang import Place, meet, run_gang
@@ -123,7 +123,7 @@ def _take_part(plan: Plan, place: Place, line: Line) -> int:
 
 def _attempts(plan: Plan, place: Place, line: Line) -> int:
     node, notice = plan.cluster.node_rank, Notice()
-    facts = Comer(0, node, socket.gethostname(), plan.local_world_size, plan.device)
+    facts = comer_of(plan, node)
     line.come(facts)
     seen = 0
     while True:

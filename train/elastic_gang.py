@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 from components.cluster.nodes import ASK_S, Word
 from components.cluster.roll import Comer
 from components.cluster.roster import Roster
+from train.run_plan import Plan
+from train.same_config import given
 
 LEFT = "is gone without a word"
 
@@ -90,3 +93,9 @@ class NodeGang:
     def took_leave(self, comer: Comer) -> bool:
         """Whether a node that has gone was told to, rather than lost."""
         return self.roster.last_sign(comer).left is not None
+
+
+def comer_of(plan: Plan, node: int) -> Comer:
+    """A node as it comes to a run: this machine, with what it was given."""
+    host = socket.gethostname()
+    return Comer(0, node, host, plan.local_world_size, plan.device, given(plan))

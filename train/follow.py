@@ -16,6 +16,7 @@ from train.failure import Failure
 from train.files import write_text
 from train.node_gang import Place, meet, run_gang
 from train.run_plan import Plan
+from train.same_config import given
 
 
 def follow_node(plan: Plan) -> int:
@@ -29,7 +30,7 @@ def follow_node(plan: Plan) -> int:
         address, _ = own_address(plan.cluster)
         print(f"node {node} at {address} waits for node 0", flush=True)
         place = meet(plan.cluster)
-        take_place(place, plan.cluster, address, plan.local_world_size)
+        take_place(place, plan.cluster, address, plan.local_world_size, given(plan))
         # Node 0 may wait as long for the others, and then says who is missing.
         ticket = receive(place.store, plan.cluster.start_timeout_s + HEAR_S)
     except NoTicket as error:

@@ -34,6 +34,7 @@ class Comer:
         host: its name.
         ranks: that it would run.
         device: `cpu` or `cuda`.
+        given: its config, for whoever compares it with node 0's.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Comer:
     host: str
     ranks: int
     device: str
+    given: str = ""
 
     def __str__(self) -> str:
         return f"node {self.node_rank} ({self.host})"

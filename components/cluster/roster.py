@@ -56,6 +56,7 @@ class Roster:
         own: node 0 itself.
         most: nodes that the run may have.
         tell: takes a line for the user.
+        unlike: in what another node, by its `given`, differs from node 0; None for nothing.
         clock: seconds, of any origin.
 
     Attributes:
@@ -68,12 +69,14 @@ class Roster:
         own: Comer,
         most: int,
         tell: Callable[[str], None],
+        unlike: Callable[[str, str], str | None] = lambda own, its: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = dist.PrefixStore(PREFIX, store)
         self._own = own
         self._most = most
         self._tell = tell
+        self._unlike = unlike
         self._clock = clock
         self._here: dict[int, Known] = {}
         self._doubted: list[Known] = []
@@ -189,7 +192,7 @@ class Roster:
                 f"{self._own.device}: each node has to have as many. Set cluster.nproc_per_node "
                 "to what all of them have"
             )
-        return None
+        return self._unlike(self._own.given, comer.given)
 
     def _turn_away(self, comer: Comer, problem: str) -> None:
         self._tell(f"{comer} {problem}")

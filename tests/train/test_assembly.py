@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch.distributed as dist
 
@@ -11,6 +13,8 @@ from components.cluster.roll_call import Told
 from train import assembly
 from train.assembly import assemble, take_place
 from train.node_gang import Place
+
+GIVEN = json.dumps({"words": {"precision": "fp32", "parallel": "ddp"}, "config": {"seed": 1}})
 
 
 @pytest.fixture
@@ -32,19 +36,19 @@ def cluster(node_rank: int, nnodes: int = 3) -> Cluster:
 
 def test_all_are_there(place: Place) -> None:
     for node in (1, 2):
-        take_place(place, cluster(node), "127.0.0.1", 4)
-    assert assemble(place, cluster(0), 4).interface == "lo"
+        take_place(place, cluster(node), "127.0.0.1", 4, GIVEN)
+    assert assemble(place, cluster(0), 4, GIVEN).interface == "lo"
 
 
 def test_a_single_node_waits_for_nobody(place: Place) -> None:
-    assert assemble(place, Cluster(device="cpu"), 4) is place
+    assert assemble(place, Cluster(device="cpu"), 4, GIVEN) is place
 
 
 def test_who_is_missing_and_who_is_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly.socket, "gethostname", lambda: "box")
-    take_place(place, cluster(2), "127.0.0.1", 4)
+    take_place(place, cluster(2), "127.0.0.1", 4, GIVEN)
     with pytest.raises(NoTicket) as raised:
-        assemble(place, cluster(0), 4)
+        assemble(place, cluster(0), 4, GIVEN)
     said = str(raised.value)
     assert said.startswith("node 1 did not come to node0:29500 within 0.1 s")
     assert "there: node 0 (box), node 2 (box)." in said
@@ -53,9 +57,18 @@ def test_who_is_missing_and_who_is_there(place: Place, monkeypatch: pytest.Monke
 
 
 def test_nodes_with_other_numbers_of_ranks(place: Place) -> None:
-    take_place(place, cluster(1, 2), "127.0.0.1", 8)
+    take_place(place, cluster(1, 2), "127.0.0.1", 8, GIVEN)
     with pytest.raises(NoTicket, match=r"node 1 \(.*\) would start 8 ranks and node 0 4"):
-        assemble(place, cluster(0, 2), 4)
+        assemble(place, cluster(0, 2), 4, GIVEN)
+
+
+def test_nodes_with_other_words(place: Place) -> None:
+    other = {"words": {"precision": "bf16", "parallel": "ddp"}, "config": {"seed": 2}}
+    take_place(place, cluster(1, 2), "127.0.0.1", 4, json.dumps(other))
+    with pytest.raises(NoTicket, match=r"node 1 \(.*\) was given other words") as raised:
+        assemble(place, cluster(0, 2), 4, GIVEN)
+    assert "(precision: fp32 -> bf16; seed: 1 -> 2), which all ranks follow" in str(raised.value)
+    assert receive(place.store, 5.0).exit_code == 1
 
 
 def test_a_node_that_is_refused_ends_the_wait(place: Place) -> None:
@@ -63,7 +76,7 @@ def test_a_node_that_is_refused_ends_the_wait(place: Place) -> None:
     waiting = cluster(0)
     waiting.start_timeout_s = 600.0
     with pytest.raises(NoTicket, match=r"^node 1 \(box\) is refused: no such interface$"):
-        assemble(place, waiting, 4)
+        assemble(place, waiting, 4, GIVEN)
 
 
 def test_addresses_that_lead_away_say_which_interface() -> None:
