@@ -7,6 +7,7 @@ from omegaconf.errors import InterpolationToMissingValueError
 
 from train.config_tree import Entry, entries, key_exists, raw_text, references
 from train.hydra_api import Composer, resolving
+from train.options_with import options_with
 from train.settings import check_settings
 
 
@@ -74,19 +75,7 @@ def _needing(
     needing = keys.partition(".")[0]
     if needing != group and choices.get(needing):
         message += f" (asked for by {needing}={choices[needing]})"
-    providing = [
-        option
-        for option in composer.options(group)
-        if option != choices[group] and _provides(composer, f"{group}={option}", needed)
-    ]
+    providing = options_with(composer, config, group, needed)
     if providing:
         return f"{message}. Take {group}={' or '.join(providing)}, or set {own}"
     return f"{message}. Take another {needing}, or set {own}"
-
-
-def _provides(composer: Composer, choice: str, keys: list[str]) -> bool:
-    try:
-        config = composer.compose([choice])
-    except Exception:
-        return False
-    return all(key_exists(config, key) for key in keys)

@@ -11,6 +11,7 @@ from train.config_tree import full_keys, key_exists
 from train.groups import REQUIRED
 from train.hydra_api import Composer, Override, OverrideParseException
 from train.nearest import hint, nearest
+from train.options_with import options_with
 
 NOISE = (
     "To append to",
@@ -178,6 +179,11 @@ def _unknown(
             f"{message} Not every option of {root} in this sweep has it, and the first config "
             f"is composed without the sweep: write ++{text.lstrip('+')} to set it in every job."
         ]
+    elsewhere = options_with(composer, config, root, [key]) if "." in key else []
+    if elsewhere:
+        words = " or ".join(f"{root}={option}" for option in elsewhere)
+        has = "has" if len(elsewhere) == 1 else "have"
+        return [f"{message} {root}={_chosen(config, root)} has none; {words} {has} it."]
     found = nearest(key, known if "." in key else [*known, *composer.groups()])
     if found:
         return [f"{message} Did you mean {found[0]}?"]
@@ -195,6 +201,10 @@ def _unknown(
             "checked against the signature."
         )
     return [message]
+
+
+def _chosen(config: DictConfig, group: str) -> str:
+    return str(config.hydra.runtime.choices.get(group))
 
 
 def _plain(error: BaseException) -> str:

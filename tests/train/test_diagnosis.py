@@ -91,3 +91,22 @@ def test_mistakes_in_a_file_keep_hydras_words_without_its_hints(
     assert words in message
     assert "HYDRA_FULL_ERROR" not in message
     assert "provider=" not in message
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        (("adam",), "optimizer=adam has it"),
+        (("adam", "rmsprop"), "optimizer=adam or optimizer=rmsprop have it"),
+    ],
+)
+def test_a_key_of_another_option_is_told_with_that_option(
+    conf_dir: Path, others: tuple[str, ...], words: str
+) -> None:
+    for name in others:
+        text = f"_target_: torch.optim.{name}\nlr: 0.1\nbeta: 0.9\n"
+        write_files(conf_dir, {f"optimizer/{name}.yaml": text})
+    message = refused(conf_dir, "optimizer.beta=0.5")
+    assert message == (
+        "optimizer.beta=0.5: there is no key optimizer.beta. optimizer=sgd has none; " + words + "."
+    )

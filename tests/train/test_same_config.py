@@ -39,12 +39,21 @@ def test_what_may_be_a_nodes_own(tmp_path: Path, first: str, words: tuple[str, .
 def test_differences_are_told_by_words_and_keys(tmp_path: Path, first: str) -> None:
     said = differing(first, of(tmp_path, "parallel=fsdp", "seed=7"))
     assert said is not None
-    assert said.startswith("was given other words than node 0 (parallel: ddp -> fsdp; seed: 0 -> 7), ")
+    assert said.startswith(
+        "was given other words than node 0 (parallel: ddp -> fsdp; seed: 0 -> 7), "
+    )
     assert "cluster.node_rank" in said
 
 
 def test_only_some_of_many_differences_are_told(tmp_path: Path, first: str) -> None:
-    words = ("drift_every=7", "seed=3", "eval_every=5", "log_every=3", "clip_norm=0.3", "compile=true")
+    words = (
+        "drift_every=7",
+        "seed=3",
+        "eval_every=5",
+        "log_every=3",
+        "clip_norm=0.3",
+        "compile=true",
+    )
     said = differing(first, of(tmp_path, *words))
     assert said is not None
     assert said.count(" -> ") == TOLD
