@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from torch.distributed import Work
 
-PAUSE_S = 0.005
+PAUSE_S = 0.001
+AT_REST = 3
+"""As often in a row no other thread may have been found at work."""
 
 
 @contextmanager
@@ -24,7 +28,7 @@ def letting_go() -> Iterator[None]:
 
     def waited(work: Any, *args: Any) -> Any:
         result = wait(work, *args)
-        time.sleep(PAUSE_S)
+        _rest()
         return result
 
     Work.wait = waited
@@ -32,3 +36,25 @@ def letting_go() -> Iterator[None]:
         yield
     finally:
         Work.wait = wait
+
+
+def _rest() -> None:
+    """Return when this process's other threads all wait for something, this one asleep meanwhile."""
+    seen = 0
+    while seen < AT_REST:
+        time.sleep(PAUSE_S)
+        seen = seen + 1 if not _at_work() else 0
+
+
+def _at_work() -> bool:
+    own = str(threading.get_native_id())
+    for task in Path("/proc/self/task").iterdir():
+        if task.name == own:
+            continue
+        try:
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:  # it has ended meanwhile
+            continue
+        if state == "R":
+            return True
+    return False
