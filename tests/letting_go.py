@@ -39,7 +39,7 @@ def letting_go() -> Iterator[None]:
 
 
 def _rest() -> None:
-    """Return when this process's other threads all wait for something, this one asleep meanwhile."""
+    """Return when all other threads of this process wait for something, this one asleep."""
     seen = 0
     while seen < AT_REST:
         time.sleep(PAUSE_S)

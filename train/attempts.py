@@ -115,6 +115,11 @@ class Attempts:
 def show(plan: Plan, folder: Path) -> None:
     """Show what the run is."""
     print("\n".join([*plan.lines(), f"folder      {folder}", ""]), flush=True)
+    warn(plan)
+
+
+def warn(plan: Plan) -> None:
+    """Say what its user should know of before it starts."""
     for warning in plan.warnings():
         print(f"warning: {warning}", file=sys.stderr, flush=True)
 

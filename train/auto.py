@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,19 @@ class Choice:
         times: of whose figures they are.
         considered: of each strategy its `parallel`, `total_peak` in bytes and `step_time_s`, or
             why it is `refused`.
+        kept: whether that was when the run began, which goes on.
     """
 
     parallel: str
     reason: str
     times: str
     considered: tuple[dict[str, Any], ...]
+    kept: bool = False
 
     def lines(self) -> list[str]:
         """In words, for the plan of a run: what was taken and why, then the others."""
+        if self.kept:
+            return [f"parallel={self.parallel}, which was chosen when the run began"]
         mine = next(one for one in self.considered if one["parallel"] == self.parallel)
         others = [one for one in self.considered if one is not mine]
         able = [_told(one) for one in others if "refused" not in one]
@@ -91,35 +96,46 @@ def settled(
     """
     if config.parallel._target_ != AUTO:
         return config, None
+    auto: Auto = build(config.parallel, "parallel")
+    composer = Composer()
+    _check_strategies(auto, composer)
     before = read_json(folder / "provenance.json").get("auto")
-    if before:
-        choice = Choice(**{**before, "considered": tuple(before["considered"])})
+    if before and before["parallel"] in auto.among:
+        if not auto.device.endswith(".json"):  # the file of its day need not be there
+            _named_device(auto, composer)
+        told = {**before, "considered": tuple(before["considered"]), "kept": True}
+        choice = Choice(**told)
         return with_words(config, [f"parallel={choice.parallel}"]), choice
     key = repr((config, joined))
     if key not in _SETTLED:
-        _SETTLED[key] = _settle(config, joined)
+        _SETTLED[key] = _settle(config, auto, composer, joined)
     return _SETTLED[key]
 
 
-def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choice]:
-    auto: Auto = build(config.parallel, "parallel")
-    composer = Composer()
-    cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
-    here = cluster.device_type()
-    named = None
-    if auto.device != "auto":
-        named = device_named(
-            composer, auto.device, "parallel.device", here="auto, for this machine"
-        )
-    cells, configs = [], {}
-    times = "nobody's: the device is not known"
+def _check_strategies(auto: Auto, composer: Composer) -> None:
     for word in auto.among:
         if not composer.has_option("parallel", word):
             raise ConfigError(
                 f"parallel.among: {word} is no strategy of the project's own, among which auto "
-                "chooses; there are "
-                f"{', '.join(composer.options('parallel'))}."
+                f"chooses; there are {', '.join(composer.options('parallel'))}."
             )
+
+
+def _named_device(auto: Auto, composer: Composer) -> Device | None:
+    """The device whose times are to be taken, where it is named."""
+    if auto.device == "auto":
+        return None
+    return device_named(composer, auto.device, "parallel.device", here="auto, for this machine")
+
+
+def _settle(
+    config: DictConfig, auto: Auto, composer: Composer, joined: Joined | None
+) -> tuple[DictConfig, Choice]:
+    cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
+    here = cluster.device_type()
+    named = _named_device(auto, composer)
+    cells, configs, devices = [], {}, {}
+    for word in auto.among:
         other = configs[word] = with_words(config, [f"parallel={word}"])
         try:
             parallel = build_parallel(other)
@@ -127,8 +143,9 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
             if named is not None:
                 device: Device | None = named.among(local)
             else:
-                device = device_here(composer, here, own.threads(local))
-            times = device.name if device else times
+                threads = min(own.threads(local), len(os.sched_getaffinity(0)) / local)
+                device = device_here(composer, here, threads)
+            devices[word] = device.name if device else "nobody's: the device is not known"
             place = Place(world // local, local, here, device, rank_memory(here, local), True)
             cells.append(PlannedCell((word,), plan(other, place, TRACES, largest=False)))
         except ConfigError as refusal:
@@ -143,7 +160,7 @@ def _settle(config: DictConfig, joined: Joined | None) -> tuple[DictConfig, Choi
         best = replace(min(planned, key=peak), reason=reason)
     word = best.overrides[0]
     considered = tuple(_considered(cell) for cell in found)
-    return configs[word], Choice(word, best.reason, times, considered)
+    return configs[word], Choice(word, best.reason, devices[word], considered)
 
 
 def _considered(cell: PlannedCell) -> dict[str, Any]:
@@ -157,8 +174,15 @@ def _considered(cell: PlannedCell) -> dict[str, Any]:
 def _none(auto: Auto, cells: list[PlannedCell]) -> str:
     planned = [(cell.overrides[0], cell.plan) for cell in cells if cell.plan is not None]
     if not planned:
-        reasons = "\n  ".join(f"{cell.overrides[0]}: {cell.refused}" for cell in cells)
-        return f"parallel=auto: none of its strategies can be here:\n  {reasons}"
+        by_reason: dict[str, list[str]] = {}
+        for cell in cells:
+            by_reason.setdefault(cell.refused, []).append(cell.overrides[0])
+        reasons = "\n  ".join(f"{', '.join(who)}: {why}" for why, who in by_reason.items())
+        return (
+            f"parallel=auto: none of its strategies can be here:\n  {reasons}\nName one, as in "
+            "parallel=ddp: where a model cannot be planned for, its memory is not known, and it is "
+            "tried."
+        )
     word, least = min(planned, key=lambda one: one[1].per_rank["total_peak"])
     assert least.device_bytes is not None
     return (

@@ -202,7 +202,10 @@ def _check_free(plan: Plan, job: Job, gang: Joined | None) -> None:
 
 
 def _show_dry(plan: Plan, folder: Path) -> None:
+    from train.attempts import warn
+
     print("\n".join([*plan.lines(), f"folder      {folder}", ""]))
+    warn(plan)
 
 
 def run_job(config: DictConfig) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
         ("parallel.device=cpu", "Known are auto, for this machine, and a100_40gb,"),
         ("parallel.device=nothing.json", "no file of a check"),
         ("parallel.among=[single]", "none of its strategies can be here"),
+        ("parallel.among=[single]", "Name one, as in parallel=ddp"),
     ],
 )
 def test_refused(tmp_path: Path, word: str, message: str) -> None:
@@ -84,9 +86,24 @@ def test_a_run_that_goes_on_keeps_what_was_chosen(tmp_path: Path) -> None:
     plan = planned(tmp_path, "parallel.among=[pipeline]")
     assert plan.choice is not None
     write_json(tmp_path / "provenance.json", {"auto": asdict(plan.choice)})
-    again = planned(tmp_path, "parallel.among=[ddp]", "parallel.device=gone.json")
+    again = planned(tmp_path, "parallel.among=[ddp,pipeline]", "parallel.device=gone.json")
     assert again.parallel == "pipeline"
-    assert again.choice == plan.choice
+    assert again.choice == replace(plan.choice, kept=True)
+    told = [line for line in again.lines() if line.startswith("auto")]
+    assert told == ["auto        parallel=pipeline, which was chosen when the run began"]
+    # Where it may no longer be chosen, another is.
+    assert planned(tmp_path, "parallel.among=[ddp]").parallel == "ddp"
+    for word in ("parallel.among=[typo]", "parallel.device=nonsense"):
+        with pytest.raises(ConfigError, match=word.partition("=")[0]):
+            planned(tmp_path, word)
+
+
+def test_ranks_that_share_a_core_have_less_of_it_each(tmp_path: Path) -> None:
+    cores = len(os.sched_getaffinity(0))
+    words = (f"cluster.nproc_per_node={2 * cores}", "parallel.among=[ddp]")
+    plan = planned(tmp_path, *words)
+    assert plan.choice is not None
+    assert plan.choice.times == "0.5 x CPU core, assumed"
 
 
 def test_where_none_fits_the_least_can_be_tried(

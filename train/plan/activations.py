@@ -96,7 +96,7 @@ def _traced(
             return _events(model, objective, sample, rows, way)
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(
             f"model._target_={target} cannot be planned for: run on shapes alone, without data, "
             f"it fails with {type(error).__name__}: {(str(error).splitlines() or [''])[0]}. "

@@ -42,9 +42,9 @@ def plan_cells(words: Words) -> list[PlannedCell]:
             place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
             made = plan(job.config, place, activations)
             made = replace(made, notes=(*words.notes, *made.notes))
-            cells.append(PlannedCell(tuple(job.overrides), made))
+            cells.append(PlannedCell(words.typed(job), made))
         except ConfigError as refusal:
-            cells.append(PlannedCell(tuple(job.overrides), None, str(refusal)))
+            cells.append(PlannedCell(words.typed(job), None, str(refusal)))
     return marked(cells)
 
 
@@ -63,11 +63,20 @@ def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[Planned
         reason = f"the fastest that leaves {margin:.0%} of the device free"
     else:
         best = min(fitting, key=peak)
-        reason = "the least memory; no time is known without a named device"
+        reason = f"the least memory; no time is known {_why_no_time(best.plan)}"
     return [
         PlannedCell(cell.overrides, cell.plan, best=True, reason=reason) if cell is best else cell
         for cell in cells
     ]
+
+
+def _why_no_time(plan: Plan | None) -> str:
+    assert plan is not None
+    if plan.sizes is None:
+        return "of a bare number of parameters"
+    if plan.cell["device"] in ("cpu", "cuda"):
+        return "without a named device"
+    return f"of {plan.cell['device']} in this precision"
 
 
 def fits(plan: Plan, margin: float = MARGIN) -> bool:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from components.precision import Precision
 from train.plan.facts import Facts
-from train.plan.optimizer_cost import OptimizerCost
+from train.plan.optimizer_cost import OptimizerCost, Shapes
 from train.plan.trace import Event
 
 PARTS = (
@@ -85,6 +85,7 @@ class Holding:
         self.most = dict.fromkeys(PARTS, 0)
         self.peak = Peak(0, {}, "")
         self.first = self.last = True
+        self._updated_shapes: Shapes = ()
         self._total = 0
         self._phase = self._module = ""
 
@@ -104,6 +105,11 @@ class Holding:
             self.most[part] = max(self.most[part], self.now[part])
             if self._total > self.peak.total:
                 self.peak = Peak(self._total, dict(self.now), self._moment())
+
+    def hold_state(self, shapes: Shapes) -> None:
+        """The optimizer's state for the tensors that it updates on this rank."""
+        self._updated_shapes = shapes
+        self.add("optimizer", self.share.optimizer.state_bytes(shapes))
 
     def add_outside(self, size: int) -> None:
         """So many bytes more in memory that is no device's."""
@@ -199,7 +205,7 @@ class Holding:
 
     def on_update(self) -> None:
         """Gradients are final: clip, and step."""
-        self.add("optimizer", self.share.optimizer.step_bytes(self.updated()))
+        self.add("optimizer", self.share.optimizer.step_bytes(self._updated_shapes))
 
     def updated(self) -> int:
         """Elements that this rank's optimizer updates."""

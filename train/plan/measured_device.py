@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from components.device import Device, Measured
 from components.errors import ConfigError
 from train.files import read_json
+
+KINDS: dict[str, Literal["cpu", "cuda"]] = {"cpu": "cpu", "cuda": "cuda"}
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
@@ -33,12 +35,20 @@ def read_device(path: Path, key: str) -> Device:
             f"{key}={path}: this is no file of a check. Write one where the run will be: "
             f"python -m train.check --json {path.name}"
         )
-    if report.get("quick") or "attained" not in report["ranks"][0]:
+    try:
+        whole = not report.get("quick") and "attained" in report["ranks"][0]
+        device = device_of(report, path.name) if whole else None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"{key}={path}: this is no whole file of a check ({type(error).__name__}: {error}). "
+            f"Make it anew: python -m train.check --json {path.name}"
+        ) from error
+    if device is None:
         raise ConfigError(
             f"{key}={path}: this check has measured too little to tell times by. Make one without "
             f"--quick: python -m train.check --json {path.name}"
         )
-    return device_of(report, path.name)
+    return device
 
 
 def device_of(report: dict[str, Any], name: str) -> Device:
@@ -62,7 +72,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
         link_bytes_per_s=inside,
         network_bytes_per_s=rates.get(True, inside),
         per_node=per_node,
-        kind=cluster["device"],
+        kind=KINDS[cluster["device"]],
         operation_s=max(rank["operation_s"] for rank in ranks),
         attained={TYPES[key]: min(r["attained"][key] for r in ranks) for key in ranks[0]["flops"]},
         collectives=_collectives(report["collectives"], cluster["world_size"]),

@@ -46,17 +46,17 @@ def device_named(
     return device
 
 
-def device_here(composer: Composer, kind: str, threads: int) -> Device | None:
+def device_here(composer: Composer, kind: str, threads: float) -> Device | None:
     """The figures of this machine's device, as far as they are known; None where they are not.
 
     Args:
         kind: `cuda` or `cpu`.
-        threads: of one rank, where that is a CPU's.
+        threads: of one rank, where that is a CPU's; less than one where ranks share a core.
     """
     if kind == "cpu":
         core = device_named(composer, CORE, "device")
         flops = {name: threads * rate for name, rate in core.flops.items()}
-        return replace(core, name=f"{threads} x {core.name}", flops=flops)
+        return replace(core, name=f"{threads:g} x {core.name}", flops=flops)
     import torch
 
     return same_kind(composer, torch.cuda.get_device_name(0), torch.cuda.get_device_properties(0))

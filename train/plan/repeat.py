@@ -15,6 +15,10 @@ TRACED = 4
 have to be the same."""
 
 
+PLAIN = (bool, int, float, str, bytes, tuple, list, dict, set, frozenset, type(None))
+"""Types of settings."""
+
+
 def shortened(model: nn.Module) -> nn.Module | None:
     """The model with its first few blocks only; None where the others may be different.
 
@@ -33,13 +37,26 @@ def shortened(model: nn.Module) -> nn.Module | None:
 
 
 def _looks(block: nn.Module) -> list[object]:
-    """What a block is made of, as far as it can be seen: classes, printed settings, shapes."""
-    modules = [(name, type(module), module.extra_repr()) for name, module in block.named_modules()]
+    """What a block is made of, as far as it can be seen: classes, settings, shapes."""
+    modules = [
+        (name, type(module), module.extra_repr(), _settings(module))
+        for name, module in block.named_modules()
+    ]
     tensors = [
         (name, t.shape, t.dtype, t.requires_grad)
         for name, t in (*block.named_parameters(), *block.named_buffers())
     ]
     return [modules, block.training, tensors]
+
+
+def _settings(module: nn.Module) -> dict[str, object]:
+    """What a module was told, as far as it keeps that in plain values or functions."""
+    return {
+        name: getattr(value, "__qualname__", None) or repr(value)
+        for name, value in vars(module).items()
+        if name[0] != "_"
+        and (isinstance(value, PLAIN) or (callable(value) and not isinstance(value, nn.Module)))
+    }
 
 
 def repeated(events: Sequence[Event], blocks: int) -> list[Event] | None:

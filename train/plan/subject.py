@@ -51,7 +51,7 @@ class Subject:
             facts=self.facts,
             precision=precision,
             world_size=world_size,
-            optimizer=cost_of(build(config.optimizer, "optimizer")),
+            optimizer=cost_of(build(config.optimizer, "optimizer"), gpu),
             sample_bytes=self.sample_bytes,
             rows=step.micro_batch_size if step else 1,
             accumulation=step.accumulation if step else 1,

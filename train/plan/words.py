@@ -35,6 +35,8 @@ class Words:
         several: whether cells are compared.
         sizes_given: whether a size of a step is among the words.
         notes: what is planned otherwise than a run of these words would be.
+        added: overrides that only the plan needs, which nobody has typed.
+        named: the word for the device, in whose place one of these stands.
     """
 
     jobs: list[Job]
@@ -44,6 +46,12 @@ class Words:
     several: bool
     sizes_given: bool
     notes: tuple[str, ...] = ()
+    added: frozenset[str] = frozenset()
+    named: tuple[str, ...] = ()
+
+    def typed(self, job: Job) -> tuple[str, ...]:
+        """A job's overrides as its user has typed them."""
+        return (*(word for word in job.overrides if word not in self.added), *self.named)
 
 
 def read(argv: list[str]) -> Words:
@@ -59,15 +67,16 @@ def read(argv: list[str]) -> Words:
     words = [word for word in argv if not _own(word)[0]]
     named = [word for word in words if key_of(word) == "cluster.device"]
     words = [word for word in words if word not in named]
-    words += _of_nodes(words)
+    added = _of_nodes(words)
+    words += added
     device, kind = None, named[-1].partition("=")[2] if named else "auto"
     if kind not in KINDS:
         device = device_named(parse(words).composer, kind, "cluster.device")
         # What ranks compute on; there need be no such device here, so nobody looks for it.
         kind = device.kind
-    words += [f"cluster.device={kind}"] if named else []
     growing = _growing(words)
-    words += growing
+    own_kind = [f"cluster.device={kind}"] if named else []
+    words += [*own_kind, *growing]
     every = _is_true(own.get("plan.all", "false"))
     line = parse([*words, *_every(words)] if every else words)
     if line.passthrough:
@@ -86,6 +95,8 @@ def read(argv: list[str]) -> Words:
         several=line.multirun,
         sizes_given=any(key_of(word) in SIZES for word in words),
         notes=(GROWS,) if growing else (),
+        added=frozenset([*added, *own_kind]),  # one that grows has to be typed for a run too
+        named=tuple(named[-1:]),
     )
 
 

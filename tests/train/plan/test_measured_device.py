@@ -93,6 +93,38 @@ def test_a_file_that_does_not_tell(tmp_path: Path, content: dict, message: str) 
         read_device(path, "cluster.device")
 
 
+@pytest.mark.parametrize(
+    ("where", "key", "value"),
+    [
+        ("ranks", "copy_bytes_per_s", None),
+        ("ranks", "copy_bytes_per_s", "fast"),
+        ("ranks", "flops", {"fp8": 1e12}),
+        ("ranks", "flops", None),
+        ("cluster", "nproc_per_node", None),
+        ("cluster", "device", "tpu"),
+        (None, "links", None),
+        (None, "collectives", None),
+        (None, "ranks", 3),
+        (None, "ranks", {"0": {}}),
+    ],
+)
+def test_a_file_that_was_edited_is_refused_by_name(
+    tmp_path: Path, where: str | None, key: str, value: Any
+) -> None:
+    content = report()
+    parts = {None: [content], "cluster": [content["cluster"]], "ranks": content["ranks"]}
+    for part in parts[where]:
+        part[key] = value
+    path = tmp_path / "check.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match=r"parallel\.device=.*check\.json: this is no whole file"):
+        read_device(path, "parallel.device")
+    del content["collectives"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ConfigError, match="this is no whole file"):
+        read_device(path, "parallel.device")
+
+
 @pytest.mark.parametrize("text", ["", "{broken", "[1]", "7"])
 def test_what_is_no_json_of_a_check(tmp_path: Path, text: str) -> None:
     path = tmp_path / "check.json"

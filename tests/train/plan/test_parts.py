@@ -77,6 +77,15 @@ def test_what_a_linear_layer_keeps_and_computes() -> None:
 def test_a_frozen_half_needs_no_gradient_and_no_state() -> None:
     cost = cost_of(partial(torch.optim.AdamW, lr=0.1))
     assert (cost.matrix, cost.vector) == (8, 8)
+    # One tensor after the other on a CPU: of the largest, not of all. A GPU takes all at once.
+    assert not cost.at_once
+    assert cost.step_bytes([(100, 2), (50, 1)]) == 100 * 8  # a root, and that divided
+    every = cost_of(partial(torch.optim.AdamW, lr=0.1), gpu=True)
+    assert every.at_once
+    # The roots, divided in place; vectors, which do not decay, in their own turn.
+    assert every.step_bytes([(100, 2), (30, 2), (50, 1)]) == 130 * 4
+    fused = cost_of(partial(torch.optim.AdamW, lr=0.1, fused=True), gpu=True)
+    assert fused.step_bytes([(100, 2)]) == 0
     assert cost_of(partial(torch.optim.SGD, lr=0.1)).matrix == 0
     assert cost_of(partial(torch.optim.SGD, lr=0.1, momentum=0.9)).matrix == 4
 
@@ -111,6 +120,16 @@ def test_blocks_that_differ_are_all_traced() -> None:
     assert shortened(model) is None
 
 
+def test_blocks_that_were_told_otherwise_are_all_traced() -> None:
+    """Every n-th block attends to all, say, and only a plain value of it tells."""
+    model = gpt(7)
+    for block in model.blocks:
+        block.wide = False  # type: ignore[assignment]
+    assert shortened(model) is not None
+    model.blocks[5].wide = True  # type: ignore[assignment]
+    assert shortened(model) is None
+
+
 def test_sizes_between_traces_are_linear() -> None:
     asked: list[int] = []
 
@@ -122,7 +141,18 @@ def test_sizes_between_traces_are_linear() -> None:
     assert line.at(4) == traced(4)  # the first is traced itself
     assert line.at(5) == traced(5)
     assert line.at(4) is line.at(4)
-    assert asked == [4, 4, 2, 3, 5]
+    assert asked == [4, 4, 2, 3, 7, 5]
+
+
+def test_a_model_that_is_not_linear_is_traced_at_each_number() -> None:
+    """As one that compares each sample of a batch with each."""
+
+    def traced(rows: int) -> list[tuple[str, str, int, float]]:
+        return [("+", "", 4 * rows * rows, 0.0)]
+
+    line = Timeline(traced)
+    sizes = [line.at(rows)[0][2] for rows in (4, 2, 3, 7, 100)]
+    assert sizes == [64, 16, 36, 196, 40_000]
 
 
 def test_the_largest_that_fits() -> None:

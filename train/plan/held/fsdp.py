@@ -100,7 +100,7 @@ class Sharded(Holding):
         self.add("params", sum(padded(w, self.shards) * w.itemsize for w in self._all()))
         self.add("buffers", self.share.facts.buffers)
         trained = [(padded(w, self.shards), len(w.shape)) for w in self._all() if w.trainable]
-        self.add("optimizer", self.share.optimizer.state_bytes(trained))
+        self.hold_state(trained)
 
     def _all(self) -> tuple[Weight, ...]:
         return self.share.facts.weights

@@ -72,7 +72,7 @@ class OneStage(Replicated):
         blocks = cut(len(self.share.facts.blocks), self.share.world_size)[self.number]
         self.add("buffers", self.share.facts.buffers * len(blocks) / len(self.share.facts.blocks))
         trained = [(w.numel, len(w.shape)) for w in self.weights if w.trainable]
-        self.add("optimizer", self.share.optimizer.state_bytes(trained))
+        self.hold_state(trained)
 
     def run(self, events: Sequence[Event]) -> None:
         """Forward of `ahead` micro-batches, then each further one's beside them."""

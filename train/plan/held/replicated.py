@@ -18,7 +18,7 @@ class Replicated(Holding):
         self.add("params", sum(w.size for w in facts.weights))
         self.add("buffers", facts.buffers)
         trained = [(w.numel, len(w.shape)) for w in facts.weights if w.trainable]
-        self.add("optimizer", self.share.optimizer.state_bytes(trained))
+        self.hold_state(trained)
 
     def on_grad(self, weight: str, size: int) -> None:
         if self.first:  # the others are added to what is there

@@ -74,7 +74,7 @@ class Stage3(Holding):
         self.add("buffers", self.share.facts.buffers)
         trained = sum(self.part[name] for name in self.trainable)
         self.add("master", FP32 * trained)
-        self.add("optimizer", self.share.optimizer.state_bytes([(trained, 1)]))
+        self.hold_state([(trained, 1)])
         self.add("grads", FP32 * trained)
         self.add("strategy_buffers", FP32 * self.section["reduce_bucket_size"])
 

@@ -100,7 +100,7 @@ class Flat(Holding):
         self.add("buffers", self.share.facts.buffers)
         self.add("master", FP32 * self.part)
         parts = [(row.part, 1) for row in self.rows]
-        self.add("optimizer", self.share.optimizer.state_bytes(parts))
+        self.hold_state(parts)
         if "optimizer" in self.elsewhere:  # "temp_grad_buffer_for_gpu_offload"
             largest = max(self.sizes.values(), default=0)
             self.add("strategy_buffers", largest * self.share.compute_bytes)
