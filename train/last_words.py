@@ -66,7 +66,8 @@ def _silent(end: Exit, folder: Path) -> Failure:
     if end.code == -signal.SIGKILL and end.oom_kills:
         cause = (
             "killed by the kernel for want of memory: the machine's, or what its job may have of "
-            f"it, not a GPU's; {log}"
+            f"it, not a GPU's. A smaller micro_batch_size, model.checkpointing=full, or a strategy "
+            f"that spreads the model takes less; {log}"
         )
         return Failure(end.rank, "out_of_memory", cause, end.seen)
     if end.code < 0:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,9 @@ def reproduce(folder: Path, out: Path | None = None) -> int:
         return 2 if code == 2 else 1
     inside = after_start(recorded, read_json(out / "provenance.json"))
     verdict = judge(folder, out, again.pinned, [*around, *inside])
+    changed = _changed(recorded)
+    if changed and verdict.loose is None:
+        verdict = replace(verdict, loose=changed[0])
     _report(folder, out, verdict, lacks, [*around, *inside])
     print("\n".join(["", *_shown("inside", in_words(inside)), *verdict.lines()]))
     print(f"{'equal' if verdict.equal else 'NOT EQUAL'}: {out}, compared in {out / REPORT}")
@@ -149,11 +153,16 @@ def _lacks(folder: Path, recorded: dict[str, Any], again: Rerun) -> list[str]:
     codes = {(one["git"] or {}).get("commit") for one in attempts}
     if len(codes) > 1:
         lacks.append(f"its {len(attempts)} attempts ran different commits: this is the last one's")
-    for one in attempts:
-        if one["changes"]:
-            changed = ", ".join(one["changes"])
-            lacks.append(f"attempt {one['attempt']} changed {changed}: here it is so from step 0")
-    return lacks
+    return [*lacks, *_changed(recorded)]
+
+
+def _changed(recorded: dict[str, Any]) -> list[str]:
+    """What the run did otherwise from some attempt on."""
+    return [
+        f"attempt {one['attempt']} changed {', '.join(one['changes'])}: here it is so from step 0"
+        for one in recorded.get("attempts", [])
+        if one["changes"]
+    ]
 
 
 def _tell_start(

@@ -50,10 +50,14 @@ class Spread:
     relative: float
 
     def __str__(self) -> str:
-        size = "one of them has no number" if math.isinf(self.relative) else f"{self.relative:.2g}"
+        where = f"step {self.step}: {self.then} -> {self.now}"
+        if math.isinf(self.relative):
+            return (
+                f"{self.name}: differs from step {self.first} on; only one has a number ({where})"
+            )
         return (
-            f"{self.name}: differs from step {self.first} on, at most by {size} (relative, step "
-            f"{self.step}: {self.then} -> {self.now})"
+            f"{self.name}: differs from step {self.first} on, at most by {self.relative:.2g} "
+            f"(relative, {where})"
         )
 
 

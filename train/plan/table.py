@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDTH = 120
-"""Columns of a file or a pipe."""
+WIDTH = 1000
+"""Columns that a table may have: no figure is cut short to fit a terminal, which wraps lines."""
 
 WORDS = {
     "params": "parameters",
@@ -181,8 +181,7 @@ def _line(console: Console, text: str) -> None:
 def _console(file: TextIO) -> Console:
     from rich.console import Console
 
-    width = None if file.isatty() else WIDTH
-    return Console(file=file, width=width, highlight=False, emoji=False, markup=False)
+    return Console(file=file, width=WIDTH, highlight=False, emoji=False, markup=False)
 
 
 def _table(first: str, *others: str) -> Table:

@@ -51,7 +51,7 @@ class Words:
 
     def typed(self, job: Job) -> tuple[str, ...]:
         """A job's overrides as its user has typed them."""
-        return (*(word for word in job.overrides if word not in self.added), *self.named)
+        return (*self.named, *(word for word in job.overrides if word not in self.added))
 
 
 def read(argv: list[str]) -> Words:
