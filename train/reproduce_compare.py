@@ -39,7 +39,7 @@ class Spread:
         first: the first step with a difference.
         step: the one with the largest.
         then, now: the values there; None where a record has none.
-        relative: of that difference to the larger of both; infinite where only one has a number.
+        relative: of that difference to the larger of both; infinite where one of them has no number.
     """
 
     name: str
@@ -52,9 +52,7 @@ class Spread:
     def __str__(self) -> str:
         where = f"step {self.step}: {self.then} -> {self.now}"
         if math.isinf(self.relative):
-            return (
-                f"{self.name}: differs from step {self.first} on; only one has a number ({where})"
-            )
+            return f"{self.name}: differs from step {self.first} on; one of them has no number ({where})"
         return (
             f"{self.name}: differs from step {self.first} on, at most by {self.relative:.2g} "
             f"(relative, {where})"
