@@ -39,7 +39,7 @@ class Spread:
         first: the first step with a difference.
         step: the one with the largest.
         then, now: the values there; None where a record has none.
-        relative: of that difference to the larger of both; infinite where one of them has no number.
+        relative: of that difference to the larger of both; infinite where only one has a number.
     """
 
     name: str
