@@ -52,7 +52,8 @@ class Spread:
     def __str__(self) -> str:
         where = f"step {self.step}: {self.then} -> {self.now}"
         if math.isinf(self.relative):
-            return f"{self.name}: differs from step {self.first} on; one of them has no number ({where})"
+            size = f"where one of them has no number ({where})"
+            return f"{self.name}: differs from step {self.first} on, {size}"
         return (
             f"{self.name}: differs from step {self.first} on, at most by {self.relative:.2g} "
             f"(relative, {where})"
