@@ -38,16 +38,12 @@ class Row:
     part: int
     whole: int
 
-    def pieces(self) -> Iterator[tuple[Weight, int, int]]:
-        """Each weight with the ranks whose parts it reaches into, and its elements there."""
+    def places(self) -> Iterator[tuple[Weight, int, int]]:
+        """Each weight with its first element and the one behind its last."""
         begin = 0
         for weight in self.weights:
-            end = begin + weight.numel
-            while begin < end:
-                rank = begin // self.part
-                cut = min(end, (rank + 1) * self.part)
-                yield weight, rank, cut - begin
-                begin = cut
+            yield weight, begin, begin + weight.numel
+            begin += weight.numel
 
 
 def rows_of(share: Share) -> list[Row]:
@@ -85,12 +81,14 @@ class Flat(Holding):
         self.bucket = bucket
         self.rows = rows_of(share)
         self.part = sum(row.part for row in self.rows)
-        self.ranks: dict[str, set[int]] = {}
-        self.pieces: dict[str, int] = {}  # of this rank, in elements
-        for weight, owner, elements in (piece for row in self.rows for piece in row.pieces()):
-            self.ranks.setdefault(weight.name, set()).add(owner)
-            if owner == rank:
-                self.pieces[weight.name] = elements
+        self.ranks: dict[str, tuple[int, int]] = {}  # the first and the last that have some of it
+        self.pieces: dict[str, int] = {}  # what this rank has, in elements
+        for row in self.rows:
+            for weight, begin, end in row.places():
+                self.ranks[weight.name] = (begin // row.part, (end - 1) // row.part)
+                here = min(end, (rank + 1) * row.part) - max(begin, rank * row.part)
+                if here > 0:
+                    self.pieces[weight.name] = here
         self.sizes = {w.name: w.numel for w in share.facts.weights}
 
     def start(self) -> None:
@@ -256,7 +254,7 @@ class Stage2(Flat):
         if not self.filled:
             return
         own = self.pending & set(self.pieces)
-        ranks = set().union(*(self.ranks[name] for name in self.pending))
+        ranks = {rank for name in self.pending for rank in self.ranks[name]}
         # Several slices are put together in a copy: each rank's is one, but in a half type, where
         # sums are kept elsewhere in fp32, each own weight's is. It is reduced in fp32.
         several = len(ranks) > 1 or (self.share.precision.mixed and len(own) > 1)
