@@ -100,8 +100,8 @@ def test_a_run_that_goes_on_keeps_what_was_chosen(tmp_path: Path) -> None:
 
 def test_ranks_that_share_a_core_have_less_of_it_each(tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0))
-    words = (f"cluster.nproc_per_node={2 * cores}", "parallel.among=[ddp]")
-    plan = planned(tmp_path, *words)
+    words = ("parallel.among=[ddp]", "global_batch_size=null", "micro_batch_size=1")
+    plan = planned(tmp_path, f"cluster.nproc_per_node={2 * cores}", *words)
     assert plan.choice is not None
     assert plan.choice.times == "0.5 x CPU core, assumed"
 
