@@ -112,8 +112,7 @@ def _uneven(told: dict[int, Told]) -> str | None:
 
 def _unlike(told: dict[int, Told]) -> str | None:
     for node, word in sorted(told.items()):
-        own, its = told[0]["given"], word["given"]
-        if own != its and (difference := differing(own, its)):
+        if difference := differing(told[0]["given"], word["given"]):
             return f"node {node} ({word['host']}) {difference}."
     return None
 

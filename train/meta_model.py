@@ -13,13 +13,14 @@ from train.kinds import build_kind, build_objective
 from train.unheard import unheard
 
 
+@unheard()
 def on_meta(config: DictConfig) -> nn.Module:
     """The model's shapes, dtypes and blocks, at no cost in memory, and unheard.
 
     Raises:
         ConfigError: when it cannot be built, or has no shapes yet.
     """
-    with unheard(), torch.device("meta"):
+    with torch.device("meta"):
         model: nn.Module = build_kind(nn.Module, config.model, "model")
     lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
     if lazy:
@@ -28,7 +29,6 @@ def on_meta(config: DictConfig) -> nn.Module:
             f"({', '.join(lazy[:3])}), as torch's lazy modules do until their first forward. "
             "Give the modules their sizes: nn.Linear(in_features, ...), not nn.LazyLinear(...)."
         )
-    with unheard():
-        build_objective(config, model)
-        wrap_blocks(model, config)
+    build_objective(config, model)
+    wrap_blocks(model, config)
     return model

@@ -34,6 +34,8 @@ def differing(first: str, other: str) -> str | None:
     Args:
         first, other: what `given` made of node 0 and of the other one.
     """
+    if first == other:
+        return None
     own: dict[str, Any] = json.loads(first)
     its: dict[str, Any] = json.loads(other)
     found = in_words(changes(own["config"], its["config"]), own["words"], its["words"])

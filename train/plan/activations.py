@@ -92,8 +92,7 @@ def _traced(
     target: str, model: nn.Module, objective: Objective, sample: Sample, rows: int, way: Way
 ) -> list[Event]:
     try:
-        with unheard():
-            return _events(model, objective, sample, rows, way)
+        return _events(model, objective, sample, rows, way)
     except ConfigError:
         raise
     except (Exception, SystemExit) as error:
@@ -108,6 +107,7 @@ _FULL = Precision(name="fp32", compute_dtype="float32")
 _HALF = Precision(name="bf16", compute_dtype="bfloat16")
 
 
+@unheard()
 def _events(
     model: nn.Module, objective: Objective, sample: Sample, rows: int, way: Way
 ) -> list[Event]:
