@@ -209,4 +209,4 @@ class Holding:
 
     def updated(self) -> int:
         """Elements that this rank's optimizer updates."""
-        raise NotImplementedError
+        return sum(elements for elements, _ in self._updated_shapes)

@@ -108,9 +108,6 @@ class Sharded(Holding):
     def stand(self) -> None:
         self.add("grads", FP32 * self.updated())
 
-    def updated(self) -> int:
-        return sum(group.trained for group in self.groups)
-
     # Gathering.
 
     def gather(self, group: Group) -> None:

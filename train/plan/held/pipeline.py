@@ -47,10 +47,7 @@ class Staged(Holding):
         self.peak = Peak(
             most.peak.total, most.peak.parts, f"{most.peak.moment} (stage {self.stage})"
         )
-        self._updated = most.updated()
-
-    def updated(self) -> int:
-        return self._updated
+        self._updated_shapes = most._updated_shapes
 
 
 class OneStage(Replicated):
@@ -115,9 +112,6 @@ class OneStage(Replicated):
         elif self.share.accumulation > self.ahead + 1:
             held += sizes[-1]
         return held
-
-    def updated(self) -> int:
-        return sum(w.numel for w in self.weights if w.trainable)
 
 
 def cut_events(

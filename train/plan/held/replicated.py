@@ -27,9 +27,6 @@ class Replicated(Holding):
     def stand(self) -> None:
         self.add("grads", FP32 * self.share.facts.trainable)
 
-    def updated(self) -> int:
-        return self.share.facts.trainable
-
 
 class Bucketed(Replicated):
     """DDP's buckets are there at all times; gradients live in them."""

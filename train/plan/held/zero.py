@@ -53,9 +53,7 @@ class MostOfRanks(Holding):
     def _take(self, most: Flat) -> None:
         self.most, self.now, self.peak = most.most, most.now, most.peak
         self.outside = most.outside
-
-    def updated(self) -> int:
-        return self.ranks[0].updated()
+        self._updated_shapes = most._updated_shapes
 
 
 def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:

@@ -81,9 +81,6 @@ class Stage3(Holding):
     def stand(self) -> None:
         """Gradients and their bucket are there at all times."""
 
-    def updated(self) -> int:
-        return sum(self.part[name] for name in self.trainable)
-
     # Fetching and releasing.
 
     def run(self, events: Sequence[Event]) -> None:

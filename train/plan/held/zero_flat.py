@@ -111,9 +111,6 @@ class Flat(Holding):
         """Of the bucket, in the type in which it is filled."""
         return self.bucket * self.share.compute_bytes
 
-    def updated(self) -> int:
-        return self.part
-
     def kept_elements(self) -> int:
         """Of the gradients that stay here.
 
