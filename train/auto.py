@@ -134,7 +134,7 @@ def _settle(
     cluster: Cluster = build_kind(Cluster, config.cluster, "cluster")
     here = cluster.device_type()
     named = _named_device(auto, composer)
-    cells, configs, devices = [], {}, {}
+    cells, configs, devices, places = [], {}, {}, {}
     for word in auto.among:
         other = configs[word] = with_words(config, [f"parallel={word}"])
         try:
@@ -146,7 +146,8 @@ def _settle(
                 threads = min(own.threads(local), len(os.sched_getaffinity(0)) / local)
                 device = device_here(composer, here, threads)
             devices[word] = device.name if device else "nobody's: the device is not known"
-            place = Place(world // local, local, here, device, rank_memory(here, local), True)
+            memory = rank_memory(here, local)
+            place = places[word] = Place(world // local, local, here, device, memory, True)
             cells.append(PlannedCell((word,), plan(other, place, TRACES, largest=False)))
         except ConfigError as refusal:
             cells.append(PlannedCell((word,), None, str(refusal)))
@@ -154,10 +155,14 @@ def _settle(
     best = next((cell for cell in found if cell.best), None)
     if best is None:
         planned = [cell for cell in found if cell.plan is not None]
-        if not planned or config.memory_check == "refuse":
-            raise ConfigError(_none(auto, found))
+        if not planned:
+            raise ConfigError(_none_can(found))
+        least = min(planned, key=peak)
+        if config.memory_check == "refuse":
+            word = least.overrides[0]
+            raise ConfigError(_none_fits(auto, word, configs[word], places[word]))
         reason = f"none leaves {auto.margin:.0%} of the device free: the least memory"
-        best = replace(min(planned, key=peak), reason=reason)
+        best = replace(least, reason=reason)
     word = best.overrides[0]
     considered = tuple(_considered(cell) for cell in found)
     return configs[word], Choice(word, best.reason, devices[word], considered)
@@ -171,23 +176,28 @@ def _considered(cell: PlannedCell) -> dict[str, Any]:
     return {"parallel": word, "total_peak": peak, "step_time_s": seconds}
 
 
-def _none(auto: Auto, cells: list[PlannedCell]) -> str:
-    planned = [(cell.overrides[0], cell.plan) for cell in cells if cell.plan is not None]
-    if not planned:
-        by_reason: dict[str, list[str]] = {}
-        for cell in cells:
-            by_reason.setdefault(cell.refused, []).append(cell.overrides[0])
-        reasons = "\n  ".join(f"{', '.join(who)}: {why}" for why, who in by_reason.items())
-        return (
-            f"parallel=auto: none of its strategies can be here:\n  {reasons}\nName one, as in "
-            "parallel=ddp: where a model cannot be planned for, its memory is not known, and it is "
-            "tried."
-        )
-    word, least = min(planned, key=lambda one: one[1].per_rank["total_peak"])
-    assert least.device_bytes is not None
+def _none_can(cells: list[PlannedCell]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for cell in cells:
+        by_reason.setdefault(cell.refused, []).append(cell.overrides[0])
+    reasons = "\n  ".join(f"{', '.join(who)}: {why}" for why, who in by_reason.items())
+    return (
+        f"parallel=auto: none of its strategies can be here:\n  {reasons}\nName one, as in "
+        "parallel=ddp: where a model cannot be planned for, its memory is not known, and it is "
+        "tried."
+    )
+
+
+def _none_fits(auto: Auto, word: str, config: DictConfig, place: Place) -> str:
+    """For the strategy that needs the least: how much, and the micro-batch that would fit."""
+    assert place.memory_bytes is not None
+    room = int((1 - auto.margin) * place.memory_bytes)
+    least = plan(config, replace(place, memory_bytes=room), TRACES)
+    most = least.largest_micro_batch
+    smaller = f"micro_batch_size={most} or less, " if most else ""
     return (
         f"parallel=auto: no strategy leaves parallel.margin={auto.margin:g} of a rank's "
-        f"{said(least.device_bytes)} free. The least takes parallel={word}, "
-        f"{said(least.per_rank['total_peak'])} ({least.moment}). Take a smaller micro_batch_size, "
+        f"{said(place.memory_bytes)} free. The least takes parallel={word}, "
+        f"{said(least.per_rank['total_peak'])} ({least.moment}). Take {smaller}"
         "model.checkpointing=full, more ranks, or another parallel.margin."
     )

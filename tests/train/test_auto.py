@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def test_what_does_not_fit_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ConfigError, match=r"no strategy leaves parallel.margin=0.1 .*=pipeline"):
         planned(tmp_path, *words)
     assert planned(tmp_path, *words, "parallel.margin=0").parallel == "pipeline"
+
+
+def test_the_micro_batch_that_would_fit_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "rank_memory", lambda device, ranks: 33_000_000)
+    with pytest.raises(ConfigError, match=r"Take micro_batch_size=\d+ or less") as refusal:
+        planned(tmp_path, "parallel.among=[ddp]")
+    (most,) = re.findall(r"micro_batch_size=(\d+) or less", str(refusal.value))
+    sizes = ("parallel.among=[ddp]", "global_batch_size=null")
+    assert planned(tmp_path, *sizes, f"micro_batch_size={most}").parallel == "ddp"
+    with pytest.raises(ConfigError, match="no strategy leaves"):
+        planned(tmp_path, *sizes, f"micro_batch_size={int(most) + 1}")
 
 
 @pytest.mark.parametrize(

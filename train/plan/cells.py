@@ -36,15 +36,16 @@ def plan_cells(words: Words) -> list[PlannedCell]:
     """Plan each cell that is asked for; a cell that cannot be says why, and the others go on."""
     activations = Activations()
     cells = []
-    for job in words.jobs:
+    for asked in words.cells:
+        config = asked.job.config
         try:
-            parallel = build_parallel(job.config)
-            place = place_of(job.config, words.device, parallel.one_process, words.sizes_given)
-            made = plan(job.config, place, activations)
+            parallel = build_parallel(config)
+            place = place_of(config, asked.device, parallel.one_process, words.sizes_given)
+            made = plan(config, place, activations)
             made = replace(made, notes=(*words.notes, *made.notes))
-            cells.append(PlannedCell(words.typed(job), made))
+            cells.append(PlannedCell(asked.overrides, made))
         except ConfigError as refusal:
-            cells.append(PlannedCell(words.typed(job), None, str(refusal)))
+            cells.append(PlannedCell(asked.overrides, None, str(refusal)))
     return marked(cells)
 
 

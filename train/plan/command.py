@@ -29,7 +29,8 @@ examples:
 
 words of its own:
   cluster.device=NAME   a device of conf/device, for a machine that need not be here; the ranks
-                        of a node are nproc_per_node, or as many as a usual node has
+                        of a node are nproc_per_node, or as many as a usual node has;
+                        several with -m
   plan.all=true         every strategy in every precision
   plan.json=FILE        write all numbers there
   plan.page=FILE        draw them: memory by part, time, scaling; one page that needs no network

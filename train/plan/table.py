@@ -161,7 +161,8 @@ def heading_of(plans: Sequence[Plan]) -> str:
     """What is planned for, as far as the plans share it."""
     models = {plan.parameters for plan in plans}
     size = f"{min(models):,}" if len(models) == 1 else f"{min(models):,} to {max(models):,}"
-    return f"{size} parameters, {plans[0].cell['device']}"
+    devices = dict.fromkeys(plan.cell["device"] for plan in plans)
+    return f"{size} parameters, {', '.join(devices)}"
 
 
 def several_batches(plans: Sequence[Plan]) -> bool:

@@ -19,9 +19,25 @@ from train.targets import check_jobs
 OWN = ("plan.json", "plan.page", "plan.all")
 """Keys of this command alone."""
 
+DEVICE = "cluster.device"
 KINDS = ("auto", "cpu", "cuda")
+MULTIRUN = ("-m", "--multirun")
 SIZES = ("global_batch_size", "micro_batch_size", "accumulation")
 RANKS = ("cluster.nnodes", "cluster.nproc_per_node")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A cell that is asked for.
+
+    Attributes:
+        device: the named one.
+        overrides: as their user has typed them.
+    """
+
+    job: Job
+    device: Device | None
+    overrides: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -29,29 +45,19 @@ class Words:
     """What is asked for.
 
     Attributes:
-        jobs: a cell each.
-        device: the named one.
+        cells: in the order in which they are shown.
         json, page: files for all numbers, and for their picture.
         several: whether cells are compared.
         sizes_given: whether a size of a step is among the words.
         notes: what is planned otherwise than a run of these words would be.
-        added: overrides that only the plan needs, which nobody has typed.
-        named: the word for the device, in whose place one of these stands.
     """
 
-    jobs: list[Job]
-    device: Device | None
+    cells: list[Asked]
     json: Path | None
     page: Path | None
     several: bool
     sizes_given: bool
     notes: tuple[str, ...] = ()
-    added: frozenset[str] = frozenset()
-    named: tuple[str, ...] = ()
-
-    def typed(self, job: Job) -> tuple[str, ...]:
-        """A job's overrides as its user has typed them."""
-        return (*self.named, *(word for word in job.overrides if word not in self.added))
 
 
 def read(argv: list[str]) -> Words:
@@ -65,39 +71,61 @@ def read(argv: list[str]) -> Words:
     """
     own = {key: value for key, value in map(_own, argv) if key}
     words = [word for word in argv if not _own(word)[0]]
-    named = [word for word in words if key_of(word) == "cluster.device"]
+    named = [word for word in words if key_of(word) == DEVICE]
     words = [word for word in words if word not in named]
     added = _of_nodes(words)
     words += added
-    device, kind = None, named[-1].partition("=")[2] if named else "auto"
-    if kind not in KINDS:
-        device = device_named(parse(words).composer, kind, "cluster.device")
-        # What ranks compute on; there need be no such device here, so nobody looks for it.
-        kind = device.kind
     growing = _growing(words)
-    own_kind = [f"cluster.device={kind}"] if named else []
-    words += [*own_kind, *growing]
-    every = _is_true(own.get("plan.all", "false"))
-    line = parse([*words, *_every(words)] if every else words)
-    if line.passthrough:
-        raise ConfigError(
-            f"python -m train.plan takes overrides, -m, --config-dir, {_listed(OWN)}; "
-            "--help of its own, and not --cfg. Ask python -m train for these."
-        )
-    jobs = compose_jobs(line)
-    check_groups(jobs)
-    check_jobs(jobs)
+    words += growing
+    if _is_true(own.get("plan.all", "false")):
+        words += _every(words)
+    cells, several = [], False
+    for name in _devices(named[-1].partition("=")[2] if named else "auto", words):
+        device, kind = None, name
+        if kind not in KINDS:
+            device = device_named(parse(words).composer, name, DEVICE)
+            # What ranks compute on; there need be no such device here, so nobody looks for it.
+            kind = device.kind
+        own_kind = [f"{DEVICE}={kind}"] if named else []
+        line = parse([*words, *own_kind])
+        if line.passthrough:
+            raise ConfigError(
+                f"python -m train.plan takes overrides, -m, --config-dir, {_listed(OWN)}; "
+                "--help of its own, and not --cfg. Ask python -m train for these."
+            )
+        jobs = compose_jobs(line)
+        check_groups(jobs)
+        check_jobs(jobs)
+        several = line.multirun
+        typed = [f"{DEVICE}={name}"] if named else []
+        untyped = {*added, *own_kind}  # one that grows has to be typed for a run too
+        cells += [
+            Asked(job, device, (*typed, *(word for word in job.overrides if word not in untyped)))
+            for job in jobs
+        ]
     return Words(
-        jobs=jobs,
-        device=device,
+        cells=cells,
         json=Path(own["plan.json"]) if own.get("plan.json") else None,
         page=Path(own["plan.page"]) if own.get("plan.page") else None,
-        several=line.multirun,
+        several=several,
         sizes_given=any(key_of(word) in SIZES for word in words),
         notes=(GROWS,) if growing else (),
-        added=frozenset([*added, *own_kind]),  # one that grows has to be typed for a run too
-        named=tuple(named[-1:]),
     )
+
+
+def _devices(value: str, words: list[str]) -> list[str]:
+    """The devices by name; several are compared as any other words are.
+
+    Raises:
+        ConfigError: when there are several without -m.
+    """
+    names = value.split(",")
+    if len(names) > 1 and not {*words} & {*MULTIRUN}:
+        raise ConfigError(
+            f"{DEVICE}={value}: several devices are compared with -m: python -m train.plan -m "
+            f"{DEVICE}={value}"
+        )
+    return names
 
 
 def _own(word: str) -> tuple[str, str]:
@@ -163,4 +191,4 @@ def _every(words: list[str]) -> list[str]:
         for group in ("parallel", "precision")
         if group not in given
     ]
-    return ["--multirun", *chosen] if "-m" not in words and "--multirun" not in words else chosen
+    return chosen if {*words} & {*MULTIRUN} else ["--multirun", *chosen]

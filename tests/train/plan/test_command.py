@@ -71,6 +71,8 @@ def test_several_cells_and_the_one_to_take(capsys: pytest.CaptureFixture[str]) -
     ("words", "message"),
     [
         (["cluster.device=a100_80g"], "cluster.device=a100_80g: no such device. Did you mean"),
+        (["cluster.device=a100_80gb,h100_80gb"], "several devices are compared with -m"),
+        (["-m", "cluster.device=a100_80gb,nope"], "cluster.device=nope: no such device"),
         (["plan.al=true"], "plan.al=true: the plan has no such word"),
         (["plan.all=yes"], "plan.all=yes must be true or false"),
         (["plan.json=/nowhere/plan.json"], "plan.json=/nowhere/plan.json: no file can be written"),
@@ -108,6 +110,20 @@ def test_a_default_batch_that_does_not_divide_is_said(capsys: pytest.CaptureFixt
 
 def test_a_node_has_as_many_devices_as_is_usual() -> None:
     assert planned("cluster.device=rtx_4090_24gb", "parallel=ddp").cell["per_node"] == 4
+
+
+def test_several_devices_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("-m", "cluster.device=a100_80gb,rtx_4090_24gb", "parallel=ddp,fsdp", "precision=bf16")
+    found = cells(*words)
+    places = [(cell.overrides[0], cell.plan.cell["device"]) for cell in found if cell.plan]
+    a100 = ("cluster.device=a100_80gb", "A100 80 GB")
+    rtx = ("cluster.device=rtx_4090_24gb", "RTX 4090 24 GB")
+    assert places == [a100, a100, rtx, rtx]
+    assert [cell.plan.device_bytes for cell in found if cell.plan] == 2 * [80e9] + 2 * [24e9]
+    assert [cell.plan.cell["per_node"] for cell in found if cell.plan] == 2 * [8] + 2 * [4]
+    text = told(capsys, *words)[1]
+    assert "parameters, A100 80 GB, RTX 4090 24 GB" in text
+    assert "cluster.device=a100_80gb, 8 ranks: the fastest" in text
 
 
 def test_a_device_of_ones_own(tmp_path: Path) -> None:
