@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from train.compare.rows import Value
 
-MIB, GIB = 2.0**20, 2.0**30
+MB, GB = 1e6, 1e9
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def columns(values: Sequence[dict[str, Value]]) -> dict[str, Column]:
         values: of all rows.
     """
     seconds = _smallest(values, "step_time_s") >= 1
-    gib = _smallest(values, "peak_memory_bytes") >= GIB
+    gb = _smallest(values, "peak_memory_bytes") >= GB
     return {
         "val_loss_last": Column("val loss", loss),
         "val_loss_best": Column("best val loss", loss),
@@ -84,9 +84,9 @@ def columns(values: Sequence[dict[str, Value]]) -> dict[str, Column]:
         "step_time_s": Column("s/step", digits) if seconds else Column("ms/step", digits, 1e-3),
         "samples_per_s": Column("samples/s", digits),
         "speed_up": Column("speed-up", factor),
-        "peak_memory_bytes": Column("peak GiB/rank", digits, GIB)
-        if gib
-        else Column("peak MiB/rank", digits, MIB),
+        "peak_memory_bytes": Column("peak GB/rank", digits, GB)
+        if gb
+        else Column("peak MB/rank", digits, MB),
         "skipped_steps": Column("skipped steps", whole),
     }
 

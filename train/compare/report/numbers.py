@@ -86,7 +86,7 @@ SIGNED_PERCENT = Scale("%", 0.01, lambda value: f"{value:+.1f}" if abs(value) >=
 SECONDS = Scale("s", 1, lambda value: significant(value, 3))
 
 TIME_UNITS = (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
-BYTE_UNITS = (("KiB", 2.0**10), ("MiB", 2.0**20), ("GiB", 2.0**30))
+BYTE_UNITS = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
 
 
 def time_scale(values: Sequence[float]) -> Scale:
@@ -95,7 +95,7 @@ def time_scale(values: Sequence[float]) -> Scale:
 
 
 def byte_scale(values: Sequence[float]) -> Scale:
-    """KiB, MiB or GiB, by the middle of the values (in bytes)."""
+    """kB, MB or GB, by the middle of the values (in bytes)."""
     return _fitting(BYTE_UNITS, values)
 
 

@@ -11,7 +11,7 @@ from train.compare.find import find_runs
 from train.compare.results import Result, read_run
 
 EVIL = "<script>document.body.innerHTML = 'taken over'</script>"
-GIB = 2**30
+GB = 10**9
 
 
 def compared(folder: Path, title: str = "a sweep") -> Comparison:
@@ -23,10 +23,10 @@ def mixed(folder: Path) -> Path:
     """Four cells that completed, one that failed, one that was refused.
 
     | cell | train | val | samples/s | memory |
-    | single fp32 | 4, 3, 2 | 2.5 | 100 | 8 GiB |
-    | ddp fp32 | 4, 3, 2 + 2e-6 | 2.5 | 900 | 9 GiB |
-    | fsdp bf16 | 4, 3.003, 2.2 | 2.75 | 1000 | 3 GiB |
-    | zero3 fp32 | 4, 3, 2 | 2.5 | 80 | 2 GiB |
+    | single fp32 | 4, 3, 2 | 2.5 | 100 | 8 GB |
+    | ddp fp32 | 4, 3, 2 + 2e-6 | 2.5 | 900 | 9 GB |
+    | fsdp bf16 | 4, 3.003, 2.2 | 2.75 | 1000 | 3 GB |
+    | zero3 fp32 | 4, 3, 2 | 2.5 | 80 | 2 GB |
     """
     cells = (
         ("single", "fp32", [4.0, 3.0, 2.0], 2.5, 100.0, 8),
@@ -41,7 +41,7 @@ def mixed(folder: Path) -> Path:
             precision=precision,
             records=curve(losses, {3: val}),
             throughput={"step_time_s": 32 / speed, "samples_per_s": speed},
-            peak_memory_bytes=[memory * GIB, GIB],
+            peak_memory_bytes=[memory * GB, GB],
         )
     failed = write_run(
         folder / "4_parallel-hsdp",
@@ -95,7 +95,7 @@ def many(folder: Path, count: int, steps: int) -> Comparison:
                     "steps": steps,
                     "last": {"train/loss": 3.0, "val/loss": 3.0},
                     "throughput": {"step_time_s": 0.5, "samples_per_s": 64.0 + number},
-                    "peak_memory_bytes": [GIB + number],
+                    "peak_memory_bytes": [GB + number],
                     "cell": cell,
                 },
                 steps=steps,

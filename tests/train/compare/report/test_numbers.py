@@ -24,10 +24,10 @@ def test_differences_have_a_sign(value: float, expected: str) -> None:
 
 
 def test_a_column_has_one_unit() -> None:
-    scale = numbers.byte_scale([3 * 2.0**30, 8 * 2.0**30, 5 * 2.0**20])
-    assert scale.with_unit(8 * 2.0**30) == "8.000 GiB"
-    assert scale.text(2.0**29) == "0.5000"
-    assert scale.spread_text(2.0**28) == "0.25"
+    scale = numbers.byte_scale([3 * 1e9, 8 * 1e9, 5e6])
+    assert scale.with_unit(8 * 1e9) == "8.000 GB"
+    assert scale.text(5e8) == "0.5000"
+    assert scale.spread_text(2.5e8) == "0.25"
     assert numbers.time_scale([0.032, 0.32, 0.0355]).with_unit(0.0355) == "35.50 ms"
 
 

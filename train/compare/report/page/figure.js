@@ -60,7 +60,7 @@ const heading = (cell) =>
   `<b>${plain(cell.label)}</b>` + (cell.reference ? " (reference)" : "") +
   (cell.note ? `<br><i>${plain(cell.note)}</i>` : "");
 
-const BYTES = [["KiB", 2 ** 10], ["MiB", 2 ** 20], ["GiB", 2 ** 30]];
+const BYTES = [["kB", 1e3], ["MB", 1e6], ["GB", 1e9]];
 const fitting = (units, value) => units.findLast(([, size]) => value >= size) ?? units[0];
 const digits = (value, count = 4) =>
   value.toLocaleString("en", { minimumSignificantDigits: count, maximumSignificantDigits: count });
