@@ -12,6 +12,7 @@ from multiprocessing import forkserver, resource_tracker
 
 import pytest
 
+from tests import warm
 from tests.cluster.hosts import missing
 
 NOT_OURS = ("PYTEST_CURRENT_TEST", "TORCHINDUCTOR_", "KMP_", "PYTORCH_NVML_")
@@ -67,6 +68,11 @@ def _gpus_needed(item: pytest.Item) -> int:
     return max((GPUS_NEEDED.get(mark.name, 0) for mark in item.iter_markers()), default=0)
 
 
+def pytest_sessionfinish() -> None:
+    """The servers live as long as the tests."""
+    warm.close()
+
+
 @pytest.fixture(autouse=True)
 def _no_leaks() -> Iterator[None]:
     """Fail a test that leaves a child process, a process group or a changed environment."""
@@ -96,7 +102,7 @@ def _left_variables(before: dict[str, str]) -> list[str]:
 def _children() -> set[int]:
     """This process's children and those of its fork server; none where the system has no list."""
     servers = {forkserver._forkserver._forkserver_pid, resource_tracker._resource_tracker._pid}
-    own = _children_of(os.getpid())
+    own = _children_of(os.getpid()) - {started.pid for started, _ in warm.SERVERS}
     return (own - servers).union(*(_children_of(pid) for pid in servers if pid is not None))
 
 

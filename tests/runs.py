@@ -16,6 +16,8 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from tests import warm
+
 TESTS = Path(__file__).resolve().parent
 PROBES = TESTS / "probes"
 """Models and data sets of an imaginary user: importable in the runs, as in `model._target_=...`."""
@@ -110,15 +112,10 @@ def start_train(
         env: variables to add to the environment.
         launcher: what starts the command, as in `torchrun ... -m train`.
     """
-    own = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
-    path = [str(TESTS.parent), str(PROBES), *filter(None, [own.get("PYTHONPATH")])]
-    own |= {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", **(env or {})}
-    if not any(word.lstrip("+~").startswith("logger") for word in words):
-        words = (*words, "logger=none")
     return subprocess.Popen(
-        [*launcher, *words],
+        [*launcher, *_with_logger(words)],
         cwd=cwd,
-        env=own,
+        env=_environment(env or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -127,6 +124,17 @@ def start_train(
         # A shell that starts us in the background has SIGINT ignored; a user's terminal has not.
         preexec_fn=_heed_interrupts,
     )
+
+
+def _with_logger(words: Sequence[str]) -> tuple[str, ...]:
+    given = any(word.lstrip("+~").startswith("logger") for word in words)
+    return (*words, *([] if given else ["logger=none"]))
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    own = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
+    path = [str(TESTS.parent), str(PROBES), *filter(None, [own.get("PYTHONPATH")])]
+    return own | {"PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", **env}
 
 
 def _heed_interrupts() -> None:
@@ -147,8 +155,14 @@ def outcome(process: subprocess.Popen[str], cwd: Path, timeout: float = 240.0) -
 def run_train(
     cwd: Path, *words: str, env: Mapping[str, str] | None = None, timeout: float = 240.0
 ) -> Outcome:
-    """`python -m train` with these words in `cwd`, to its end. See `start_train`, `outcome`."""
-    return outcome(start_train(cwd, *words, env=env), cwd, timeout)
+    """`python -m train` with these words in `cwd`, to its end, by a process that has it imported.
+
+    Where variables are given it is started as a user starts it. See `start_train`, `outcome`.
+    """
+    if env is not None:
+        return outcome(start_train(cwd, *words, env=env), cwd, timeout)
+    code, stdout, stderr = warm.run(cwd, _with_logger(words), _environment({}), timeout)
+    return Outcome(code, stdout, stderr, find_runs(cwd))
 
 
 def find_runs(cwd: Path) -> list[Run]:

@@ -7,8 +7,9 @@ bf16, deepspeed/runtime/bf16_optimizer.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from train.plan.facts import Weight
@@ -38,12 +39,22 @@ class Row:
     part: int
     whole: int
 
-    def places(self) -> Iterator[tuple[Weight, int, int]]:
-        """Each weight with its first element and the one behind its last."""
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Of the weights."""
+        return frozenset(weight.name for weight in self.weights)
+
+    def cuts(self) -> Iterator[tuple[Weight, dict[int, int]]]:
+        """Each weight with how many of its elements are whose: by rank, in order."""
         begin = 0
         for weight in self.weights:
-            yield weight, begin, begin + weight.numel
-            begin += weight.numel
+            end = begin + weight.numel
+            ranks = range(begin // self.part, (end - 1) // self.part + 1)
+            yield (
+                weight,
+                {r: min(end, (r + 1) * self.part) - max(begin, r * self.part) for r in ranks},
+            )
+            begin = end
 
 
 def rows_of(share: Share) -> list[Row]:
@@ -81,14 +92,10 @@ class Flat(Holding):
         self.bucket = bucket
         self.rows = rows_of(share)
         self.part = sum(row.part for row in self.rows)
-        self.ranks: dict[str, tuple[int, int]] = {}  # the first and the last that have some of it
-        self.pieces: dict[str, int] = {}  # what this rank has, in elements
-        for row in self.rows:
-            for weight, begin, end in row.places():
-                self.ranks[weight.name] = (begin // row.part, (end - 1) // row.part)
-                here = min(end, (rank + 1) * row.part) - max(begin, rank * row.part)
-                if here > 0:
-                    self.pieces[weight.name] = here
+        self.rank = rank
+        self.cuts = {w.name: cut for row in self.rows for w, cut in row.cuts()}
+        cuts = self.cuts.items()
+        self.pieces = {name: cut[rank] for name, cut in cuts if rank in cut}  # that are this rank's
         self.sizes = {w.name: w.numel for w in share.facts.weights}
 
     def start(self) -> None:
@@ -221,8 +228,8 @@ class Stage2(Flat):
         super().start()
         self.filled = 0
         self.large = 0
-        self.taken = False
-        self.pending: set[str] = set()
+        self.taken: set[int] = set()  # the rows for whose sums there is memory
+        self.pending: list[str] = []
         self.kept = FP32 * self.kept_elements()
 
     def _newborn(self, weight: str) -> str:
@@ -230,49 +237,84 @@ class Stage2(Flat):
         return "strategy_buffers" if self.sizes[weight] > self.bucket else "activations"
 
     def on_begin(self) -> None:
-        self.taken = self.taken and self.share.precision.mixed
+        if not self.share.precision.mixed:
+            self.taken = set()
         self.opened = False
 
     def on_grad(self, weight: str, size: int) -> None:
         if not self.opened:  # "setup_buckets"
             self.opened = True
             self.add("strategy_buffers", self.bucket_bytes())
-        count = self.sizes[weight]
+        count, part = self.sizes[weight], self._newborn(weight)
+        self.add(part, size)  # it is there while those before it are reduced
         if self.filled + count > self.bucket:
             self.flush()
         if count > self.bucket:
             self.large += size
-            self.add("strategy_buffers", size)
+        else:
+            self.add(part, -size)
         self.filled += count
-        self.pending.add(weight)
+        self.pending.append(weight)
 
     def flush(self) -> None:
         """What "reduce_ipg_grads" does with a full bucket."""
         if not self.filled:
             return
-        own = self.pending & set(self.pieces)
-        ranks = {rank for name in self.pending for rank in self.ranks[name]}
-        # Several slices are put together in a copy: each rank's is one, but in a half type, where
-        # sums are kept elsewhere in fp32, each own weight's is. It is reduced in fp32.
-        several = len(ranks) > 1 or (self.share.precision.mixed and len(own) > 1)
-        copied = self.filled * self.share.compute_bytes if several else 0
+        mine = {name for name in self.pending if name in self.pieces}
         if self.share.precision.mixed:
-            if own and not self.taken:
-                self.taken = True
-                self.add("grads", self.kept)
-            copied += self.filled * FP32
-        self.spike("strategy_buffers", copied)
-        if own and not self.taken:
-            self.taken = True
+            self._take([at for at, row in enumerate(self.rows) if mine & row.names])
+        self.spike("strategy_buffers", max(map(self._copied, self._reductions())))
+        if mine and not self.share.precision.mixed and not self.taken:
+            self.taken = set(range(len(self.rows)))
             # In fp32 each micro-batch takes it anew, to be added to the one before.
             self.add("grads" if self.first else "strategy_buffers", self.kept)
         self.add("strategy_buffers", -self.large)
         self.filled = self.large = 0
-        self.pending = set()
+        self.pending = []
+
+    def _take(self, rows: Iterable[int]) -> None:
+        """Memory for the sums of rows, once each, in fp32 beside half gradients."""
+        for at in rows:
+            if at not in self.taken:
+                self.taken.add(at)
+                self.add("grads", FP32 * self.rows[at].part)
+
+    def _reductions(self) -> Iterator[list[int]]:
+        """Sizes of the slices that "allreduce_and_scatter" takes together, in elements.
+
+        What one rank has of several weights is one slice, but for this rank's own in a half type,
+        whose sums are kept elsewhere, in fp32, weight by weight.
+        """
+        slices: list[tuple[int, int]] = []
+        for name in self.pending:
+            for rank, count in self.cuts[name].items():
+                apart = self.share.precision.mixed and rank == self.rank
+                if slices and slices[-1][0] == rank and not apart:
+                    slices[-1] = (rank, slices[-1][1] + count)
+                else:
+                    slices.append((rank, count))
+        together, size = list[int](), 0
+        for _, count in slices:
+            together.append(count)
+            size += count
+            if size > self.bucket:
+                yield together
+                together, size = [], 0
+        if together:
+            yield together
+
+    def _copied(self, slices: list[int]) -> int:
+        """Bytes of the copy in which several slices are put together, and of what is reduced, which
+        is in fp32.
+        """
+        copied = sum(slices) * self.share.compute_bytes if len(slices) > 1 else 0
+        return copied + (sum(slices) * FP32 if self.share.precision.mixed else 0)
 
     def on_end(self) -> None:
         self.flush()
         self.add("strategy_buffers", -self.bucket_bytes())
+        if self.last and self.share.precision.mixed:
+            self._take(range(len(self.rows)))
         if not self.first and not self.share.precision.mixed:
             self.add("strategy_buffers", -self.kept)
 
