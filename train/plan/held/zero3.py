@@ -188,11 +188,14 @@ class Stage3(Holding):
 
     def on_grad(self, weight: str, size: int) -> None:
         bucket, count = self.section["reduce_bucket_size"], self.numel[weight]
+        part = self._newborn(weight)
+        self.add(part, size)  # it is there while those before it are reduced
         if self.filled and self.filled + count > bucket:
             self.flush()
         if self.filled + count > bucket:  # it does not fit, and waits where it is
             self.reducing += size
-            self.add("strategy_buffers", size)
+        else:
+            self.add(part, -size)
         self.filled += count
         self.pending.append(weight)
 
