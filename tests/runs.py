@@ -152,15 +152,15 @@ def outcome(process: subprocess.Popen[str], cwd: Path, timeout: float = 240.0) -
     return Outcome(process.returncode, stdout, stderr, find_runs(cwd))
 
 
-def run_train(
+def run_started(
     cwd: Path, *words: str, env: Mapping[str, str] | None = None, timeout: float = 240.0
 ) -> Outcome:
-    """`python -m train` with these words in `cwd`, to its end, by a process that has it imported.
+    """`python -m train` with these words in `cwd`, to its end. See `start_train`, `outcome`."""
+    return outcome(start_train(cwd, *words, env=env), cwd, timeout)
 
-    Where variables are given it is started as a user starts it. See `start_train`, `outcome`.
-    """
-    if env is not None:
-        return outcome(start_train(cwd, *words, env=env), cwd, timeout)
+
+def run_train(cwd: Path, *words: str, timeout: float = 240.0) -> Outcome:
+    """The same without the time that imports take, where the start is not what is looked at."""
     code, stdout, stderr = warm.run(cwd, _with_logger(words), _environment({}), timeout)
     return Outcome(code, stdout, stderr, find_runs(cwd))
 

@@ -31,9 +31,9 @@ FORK_SERVER = "from multiprocessing.forkserver import main"
 def serve(listener: socket.socket) -> dict[str, Any]:
     """Take requests until the other end is gone; returns, with the request, in the forked process.
 
-    A request is a line of JSON: `cwd`, `words`, `env`, and `stdout` and `stderr`, files. The answer
-    is a line with the process's id, which leads a session of its own, and one with how it ended as
-    `os.waitstatus_to_exitcode` has it.
+    A request is a line of JSON, `cwd`, `words` and `env`, that comes with two open files, its
+    stdout and stderr. The answer is a line with the process's id, which leads a session of its
+    own, and one with how it ended as `os.waitstatus_to_exitcode` has it.
     """
     while True:
         asked, _, _ = select.select([listener, sys.stdin], [], [])
@@ -49,30 +49,32 @@ def serve(listener: socket.socket) -> dict[str, Any]:
 
 def _answer(connection: socket.socket) -> dict[str, Any]:
     with connection, connection.makefile("rw") as lines:
-        request: dict[str, Any] = json.loads(lines.readline())
+        text, said, _, _ = socket.recv_fds(connection, 2**16, 2)
+        while not text.endswith(b"\n"):
+            text += connection.recv(2**16)
         ready, go = os.pipe()
         pid = os.fork()
-        if pid:
+        if pid == 0:
+            os.close(go)
+            os.read(ready, 1)
             os.close(ready)
-            lines.write(f"{pid}\n")
-            lines.flush()
-            os.close(go)  # not before its user knows whom to kill
-            _, status = os.waitpid(pid, 0)
-            lines.write(f"{os.waitstatus_to_exitcode(status)}\n")
-            lines.flush()
-            os._exit(0)
-        os.close(go)
-        os.read(ready, 1)
-        os.close(ready)
-    return request
+            return {**json.loads(text), "said": said}
+        for fd in (ready, *said):
+            os.close(fd)
+        lines.write(f"{pid}\n")
+        lines.flush()
+        os.close(go)  # not before its user knows whom to kill
+        _, status = os.waitpid(pid, 0)
+        lines.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        lines.flush()
+        os._exit(0)
 
 
 def become(request: dict[str, Any]) -> None:
     """Make this process what the shell would have started."""
     os.setsid()
     os.chdir(request["cwd"])
-    for fd, path in ((0, os.devnull), (1, request["stdout"]), (2, request["stderr"])):
-        opened = os.open(path, os.O_RDWR if fd == 0 else os.O_WRONLY | os.O_APPEND)
+    for fd, opened in enumerate((os.open(os.devnull, os.O_RDONLY), *request["said"])):
         os.dup2(opened, fd)
         os.close(opened)
     os.environ.clear()

@@ -11,7 +11,7 @@ from tests.cluster.hosts import Host
 from tests.cluster.nodes import typed_on
 from tests.faults.words import FAULTY
 from tests.processes import Family
-from tests.runs import Outcome, run_train
+from tests.runs import Outcome, run_started
 
 pytestmark = pytest.mark.netns
 
@@ -70,6 +70,6 @@ def test_a_cut_is_told_on_both_sides_and_the_run_goes_on_from_its_checkpoint(
     assert again.status["attempts"] == 2
     alone = tmp_path / "alone"
     alone.mkdir()
-    reference = run_train(alone, *FAULTY, *STEPS, "parallel=single").completed().run
+    reference = run_started(alone, *FAULTY, *STEPS, "parallel=single").completed().run
     assert again.column("step") == reference.column("step")
     assert again.column("train/loss") == pytest.approx(reference.column("train/loss"), rel=1e-5)

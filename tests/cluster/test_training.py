@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from tests.cluster.hosts import Host
 from tests.cluster.nodes import typed_on
 from tests.launch.test_preparation import builds, words
-from tests.runs import Outcome, Run, find_runs, run_train
+from tests.runs import Outcome, Run, find_runs, run_started
 
 pytestmark = pytest.mark.netns
 
@@ -21,7 +21,7 @@ SHORT = ("steps=4", "log_every=1", "eval_every=0")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """What one process finds."""
     cwd = tmp_path_factory.mktemp("alone")
-    return run_train(cwd, *words(cwd, *SHORT, "parallel=single")).completed().run
+    return run_started(cwd, *words(cwd, *SHORT, "parallel=single")).completed().run
 
 
 def ends(hosts: list[Host], cwd: Path, *further: str, **where: object) -> list[Outcome]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.faults.words import SMALL
-from tests.runs import run_train
+from tests.runs import run_started
 
 
 def test_rank_0_and_the_warnings_of_all(tmp_path: Path) -> None:
-    ended = run_train(
+    ended = run_started(
         tmp_path,
         *SMALL,
         "model._target_=probe_faults.Talkative",

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.words import ENDLESS, FAULTY
 from tests.launch.test_one_folder import free_port
 from tests.processes import Family, family
-from tests.runs import run_train
+from tests.runs import run_started
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def test_nodes_come_and_go_and_the_curve_is_one(tmp_path: Path) -> None:
 
     alone = tmp_path / "single"
     alone.mkdir()
-    single = run_train(alone, *curve, "parallel=single").completed().run
+    single = run_started(alone, *curve, "parallel=single").completed().run
     assert run.column("step") == single.column("step")
     assert run.column("train/loss") == pytest.approx(single.column("train/loss"), rel=1e-5)
     norms = single.column("train/grad_norm")

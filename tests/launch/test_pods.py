@@ -11,7 +11,7 @@ import pytest
 from tests.faults.words import SMALL
 from tests.launch.test_one_folder import free_port
 from tests.processes import Family, family
-from tests.runs import Outcome, run_train
+from tests.runs import Outcome, run_started
 
 WORDS = (*SMALL, "log_every=1", "eval_every=0", "cluster.device=cpu", "parallel=ddp")
 PLAIN = (sys.executable, "-m", "train")
@@ -84,14 +84,14 @@ def test_torchrun_in_pods(tmp_path: Path) -> None:
     ],
 )
 def test_refused_in_a_pod(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    outcome = run_train(tmp_path, *WORDS, "cluster=kubernetes", *words, env=pod(0, free_port()))
+    outcome = run_started(tmp_path, *WORDS, "cluster=kubernetes", *words, env=pod(0, free_port()))
     assert outcome.code == 2
     assert said in outcome.stderr
     assert "Traceback" not in outcome.stderr
 
 
 def test_outside_a_pod(tmp_path: Path) -> None:
-    outcome = run_train(tmp_path, *WORDS, "cluster=kubernetes", "run_id=mine")
+    outcome = run_started(tmp_path, *WORDS, "cluster=kubernetes", "run_id=mine")
     assert outcome.code == 2
     assert "PET_NNODES is missing from the environment" in outcome.stderr
     assert "Traceback" not in outcome.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.faults.words import SMALL
 from tests.processes import family
-from tests.runs import run_train
+from tests.runs import run_started
 
 
 def words(cache: Path, *further: str) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def builds(cache: Path) -> int:
 def test_once_and_longer_than_a_collective_may_take(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    run_train(tmp_path, *words(cache, "+data.takes_s=4", "cluster.timeout_s=2")).completed()
+    run_started(tmp_path, *words(cache, "+data.takes_s=4", "cluster.timeout_s=2")).completed()
     assert builds(cache) == 1
 
 
@@ -52,5 +52,5 @@ def test_killed_in_the_middle_it_is_done_again(tmp_path: Path) -> None:
         command.gone_after()
     again = tmp_path / "again"
     again.mkdir()
-    run_train(again, *words(cache)).completed()
+    run_started(again, *words(cache)).completed()
     assert builds(cache) == 2

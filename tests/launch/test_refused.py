@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.words import SMALL, TORCHRUN
 from tests.processes import family
-from tests.runs import Outcome, outcome, run_train, start_train
+from tests.runs import Outcome, outcome, run_started, start_train
 
 REFUSED: dict[tuple[str, ...], list[str]] = {
     # A misspelt key, and one in a place that takes any.
@@ -69,9 +69,9 @@ def test_no_folder_is_made(commands: object, tmp_path_factory: pytest.TempPathFa
 
 def test_a_folder_that_holds_a_run(tmp_path: Path) -> None:
     words = (*SMALL, "steps=2", "parallel=single", "hydra.run.dir=mine")
-    first = run_train(tmp_path, *words).completed().run
+    first = run_started(tmp_path, *words).completed().run
     before = {p: p.read_bytes() for p in first.folder.rglob("*") if p.is_file()}
-    second = run_train(tmp_path, *words, "seed=1")
+    second = run_started(tmp_path, *words, "seed=1")
     assert second.code == 2
     assert "hydra.run.dir=mine already holds a run" in second.stderr
     assert {p: p.read_bytes() for p in first.folder.rglob("*") if p.is_file()} == before
@@ -79,7 +79,7 @@ def test_a_folder_that_holds_a_run(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
     (tmp_path / "outputs").write_text("mine")
-    ended = run_train(tmp_path, *SMALL)
+    ended = run_started(tmp_path, *SMALL)
     assert ended.code == 2
     assert "hydra.run.dir=outputs/" in ended.stderr
     assert "Traceback" not in ended.stderr

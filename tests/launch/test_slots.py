@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults.words import ENDLESS, FAULTY
 from tests.processes import Family, family
-from tests.runs import Outcome, Run, find_runs, run_train
+from tests.runs import Outcome, Run, find_runs, run_started
 
 ONE_RANK = ("parallel=single", "cluster.nproc_per_node=1", "sweep.slots=2")
 
@@ -31,7 +31,7 @@ def _times(run: Run) -> tuple[datetime, datetime]:
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Four jobs in two slots, the second of which fails."""
     words = (*FAULTY, *ONE_RANK, "seed=0,1", "+model.fault=none,raise", "+model.on_rank=0")
-    return run_train(tmp_path_factory.mktemp("slots"), "-m", *words, "+model.pace_s=0.3")
+    return run_started(tmp_path_factory.mktemp("slots"), "-m", *words, "+model.pace_s=0.3")
 
 
 def test_all_come_to_their_ends(sweep: Outcome) -> None:

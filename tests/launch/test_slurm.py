@@ -10,7 +10,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.faults.words import FAULTY
-from tests.runs import find_runs, run_train
+from tests.runs import find_runs, run_started
 from tests.train.slurm.fake import FakeSlurm
 from train.files import read_json
 
@@ -61,7 +61,7 @@ def test_values_never_pass_through_a_shell(tmp_path: Path, fake: FakeSlurm) -> N
     words = ("-m", *FAULTY, "steps=2", "hydra/launcher=slurm", "cluster=slurm", "parallel=single")
     asked = (f"+model.note='{quoted}'", "hydra.launcher.setup=['touch set_up']")
     cells = ("cluster.nproc_per_node=1,2",)
-    ended = run_train(tmp_path, *words, *asked, *cells, env=path_of(fake))
+    ended = run_started(tmp_path, *words, *asked, *cells, env=path_of(fake))
     assert ended.code == 2, ended.stdout + ended.stderr
     assert "1 of 2 jobs completed" in ended.stderr
     done, refused = ended.runs
@@ -78,13 +78,13 @@ def test_values_never_pass_through_a_shell(tmp_path: Path, fake: FakeSlurm) -> N
 def test_a_single_run_without_waiting(tmp_path: Path, fake: FakeSlurm) -> None:
     """Submitted and left; given again, it is found in the queue."""
     words = (*FAULTY, "hydra/launcher=slurm", "hydra.launcher.wait=false", "run_id=mine")
-    left = run_train(tmp_path, *words, env=path_of(fake)).completed()
+    left = run_started(tmp_path, *words, env=path_of(fake)).completed()
     (told,) = fake.told("sbatch")
     assert f"--chdir={tmp_path}" in told
     assert "scancel 77" in left.stderr
     assert find_runs(tmp_path) == []
     fake.answers("squeue", "77|PENDING|Priority\n")
-    again = run_train(tmp_path, *words, env=path_of(fake))
+    again = run_started(tmp_path, *words, env=path_of(fake))
     assert again.code == 2
     assert "is in Slurm already, as job 77" in again.stderr
     assert len(fake.told("sbatch")) == 1
@@ -104,7 +104,7 @@ def test_a_single_run_without_waiting(tmp_path: Path, fake: FakeSlurm) -> None:
 def test_refused_before_anything_is_submitted(
     tmp_path: Path, fake: FakeSlurm, words: tuple[str, ...], said: str
 ) -> None:
-    ended = run_train(tmp_path, *FAULTY, "hydra/launcher=slurm", *words, env=path_of(fake))
+    ended = run_started(tmp_path, *FAULTY, "hydra/launcher=slurm", *words, env=path_of(fake))
     assert ended.code == 2
     assert said in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -129,7 +129,7 @@ def test_refused_before_anything_is_submitted(
 def test_srun_forgotten(
     tmp_path: Path, words: tuple[str, ...], env: dict[str, str], both: tuple[str, ...]
 ) -> None:
-    ended = run_train(tmp_path, *FAULTY, *words, env=env)
+    ended = run_started(tmp_path, *FAULTY, *words, env=env)
     assert ended.code == 2
     assert all(number in ended.stderr for number in both)
     assert "Traceback" not in ended.stderr

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from tests.faults.words import ENDLESS, FAULTY
 from tests.processes import family
-from tests.runs import Outcome, find_runs, run_train
+from tests.runs import Outcome, find_runs, run_started
 
 STRATEGIES = ("ddp", "fsdp", "zero3", "pipeline")
 
@@ -20,7 +20,7 @@ STRATEGIES = ("ddp", "fsdp", "zero3", "pipeline")
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Four starts and ends of each family of strategies."""
-    return run_train(
+    return run_started(
         tmp_path_factory.mktemp("sweep"),
         "-m",
         *FAULTY,
@@ -82,7 +82,7 @@ def test_the_same_job_has_the_same_losses(sweep: Outcome) -> None:
 def test_names_of_folders(tmp_path: Path) -> None:
     """Slashes and long values: direct children of the sweep, unique, the overrides kept in full."""
     long = "x" * 300
-    ended = run_train(
+    ended = run_started(
         tmp_path,
         "-m",
         *FAULTY,
@@ -121,7 +121,7 @@ def test_an_interrupt_ends_the_sweep(tmp_path: Path) -> None:
 def test_an_objective_that_there_is_not_is_told_at_the_first_evaluation(tmp_path: Path) -> None:
     """Not after a whole training; and with those that there are."""
     words = (*FAULTY[:-2], "steps=40", "eval_every=2", "seed=1,2", "sweep.objective=val/acuracy")
-    ended = run_train(tmp_path, "-m", *words)
+    ended = run_started(tmp_path, "-m", *words)
     assert ended.code == 2
     assert len(ended.runs) == 2
     for run in ended.runs:

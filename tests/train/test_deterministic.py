@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.faults.words import SMALL
-from tests.runs import Outcome, Run, run_train
+from tests.runs import Outcome, Run, run_started, run_train
 from train import failure
 from train.deterministic import WORKSPACE, refusing_operation
 
@@ -57,7 +57,9 @@ def test_nothing_of_it_stays_for_the_next_job(sweep: Outcome) -> None:
 
 def test_a_second_run_is_equal_to_the_last_bit(sweep: Outcome, tmp_path: Path) -> None:
     first = sweep.find(deterministic="True")
-    again = run_train(tmp_path, *WORDS, "deterministic=true", env={WORKSPACE: ":16:8"}).completed()
+    again = run_started(
+        tmp_path, *WORDS, "deterministic=true", env={WORKSPACE: ":16:8"}
+    ).completed()
     assert results(again.run) == results(first)
     assert len(results(first)) == 4  # three steps and an evaluation
     for name, tensor in first.weights().items():

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from components.errors import ConfigError
-from tests.runs import TESTS, Run, run_train
+from tests.runs import TESTS, Run, run_started, run_train
 from tests.train.test_code_state import git
 from train.reproduce import free_folder, reproduce
 
@@ -178,7 +178,7 @@ def test_a_failed_job_of_a_sweep_in_a_users_repository_fails_alike(once: Once) -
     git(user, "commit", "-qm", "first")
     (user / "scaled.py").write_text(MODULE.replace("SCALE", "7.0"))
     words = (*WORDS, "+model.fails=true", "cluster.nproc_per_node=1", "seed=5")
-    done = run_train(user, "-m", *words, env={"PYTHONPATH": str(once.repository)})
+    done = run_started(user, "-m", *words, env={"PYTHONPATH": str(once.repository)})
     assert done.code == 1
     job, sweep = done.run, done.run.folder.parent
     assert job.status["error"]["kind"] == "error"

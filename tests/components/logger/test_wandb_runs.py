@@ -15,7 +15,7 @@ from tests.components.logger.wandb_server import serving
 from tests.faults.words import FAULTY, SMALL, TORCHRUN
 from tests.launch.test_one_folder import free_port
 from tests.processes import family
-from tests.runs import Outcome, Run, run_train
+from tests.runs import Outcome, Run, run_started, run_train
 
 LOGGED = ("logger=default", "data.val_samples=8")
 QUICK = (*SMALL, *LOGGED, "steps=2", "log_every=1")
@@ -195,10 +195,10 @@ def test_a_crash_and_the_resumed_rest_are_one_run_online(tmp_path: Path) -> None
         f"+model.once={tmp_path / 'happened'}",
     )
     with serving() as server:
-        crashed = run_train(tmp_path, *words, env=server.environment())
+        crashed = run_started(tmp_path, *words, env=server.environment())
         assert crashed.code == 1
         folder = crashed.run.folder
-        run_train(
+        run_started(
             tmp_path, f"resume={folder}", "logger.wandb.mode=online", env=server.environment()
         ).completed()
     steps = [r["step"] for r in Run(folder).metrics if "train/loss" in r]
