@@ -82,6 +82,8 @@ def become(request: dict[str, Any]) -> None:
     sys.path[0] = request["cwd"]
     sys.argv = ["train", *request["words"]]
     sys.orig_argv = [sys.executable, "-m", "train", *request["words"]]
+    # A shell that starts tests in the background has it ignored; a user's terminal has not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
     util.spawnv_passfds = _fork_server
 

@@ -10,9 +10,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from torch import nn
 
 from components.cluster.cluster import Cluster
+from components.cluster.device_memory import free_host_memory
 from train.auto import Choice
 from train.forecast import Forecast
 from train.sizes import Sizes
+from train.units import said
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,22 @@ class Plan:
     def warnings(self) -> list[str]:
         """What a user should know of before it starts."""
         found = self.forecast
-        if found is None or not (found.close or not found.fits):
+        if found is None:
             return []
-        what = "is close to" if found.fits else "is more than"
-        return [
-            f"the memory that a rank will hold {what} what there is: {found.line()}. A smaller "
-            "micro_batch_size, model.checkpointing=full or parallel=fsdp take less."
-        ]
+        told = []
+        if found.close or not found.fits:
+            what = "is close to" if found.fits else "is more than"
+            told.append(
+                f"the memory that a rank will hold {what} what there is: {found.line()}. A smaller "
+                "micro_batch_size, model.checkpointing=full or parallel=fsdp take less."
+            )
+        free = free_host_memory() if self.device == "cpu" else None
+        if free is not None and found.total * self.local_world_size > free:
+            told.append(
+                f"the ranks here will hold up to {said(found.total * self.local_world_size)}, and "
+                f"of this machine's memory {said(free)} are free now: other programs have the rest."
+            )
+        return told
 
     def formed(self, nodes: int) -> Plan:
         """The plan of an attempt on so many nodes, with this one as node 0."""

@@ -30,6 +30,19 @@ def host_memory(root: Path = Path("/")) -> int:
     return min([machine, *_limits(root)])
 
 
+def free_host_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that could be taken now without swapping; None where the kernel does not say.
+
+    https://docs.kernel.org/filesystems/proc.html (MemAvailable)
+    """
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(sizes[0]) * 1024 if sizes else None
+
+
 def _limits(root: Path) -> list[int]:
     """What cgroups allow, this one and those around it."""
     found = []

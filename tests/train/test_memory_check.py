@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import ConfigError
-from train import memory_check
+from train import memory_check, run_plan
 from train.command_line import compose_jobs, parse
 from train.preflight import preflight
 from train.run_plan import Plan
@@ -83,6 +83,18 @@ def test_a_close_one_warns(tmp_path: Path, memory: dict[str, float]) -> None:
     assert "close to" in warning
     assert "65.9 MB of 70 MB" in warning
     memory["bytes"] = 80e6
+    assert planned(tmp_path, "parallel=ddp").warnings() == []
+
+
+def test_what_others_hold_is_warned_of(
+    tmp_path: Path, memory: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory["bytes"] = 1e9
+    monkeypatch.setattr(run_plan, "free_host_memory", lambda: 131_000_000)
+    (warning,) = planned(tmp_path, "parallel=ddp").warnings()  # two ranks of 65.9 MB
+    assert "the ranks here will hold up to 132 MB" in warning
+    assert "131 MB are free now" in warning
+    monkeypatch.setattr(run_plan, "free_host_memory", lambda: 133_000_000)
     assert planned(tmp_path, "parallel=ddp").warnings() == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.cluster.device_memory import host_memory, rank_memory
+from components.cluster.device_memory import free_host_memory, host_memory, rank_memory
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -39,3 +39,12 @@ def test_a_group_of_version_one(tmp_path: Path) -> None:
 
 def test_ranks_of_a_machine_share_it() -> None:
     assert rank_memory("cpu", 4) == host_memory() // 4
+
+
+def test_what_is_free_now(tmp_path: Path) -> None:
+    assert free_host_memory(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    text = "MemTotal:       24000000 kB\nMemFree:          500000 kB\nMemAvailable:    2000000 kB\n"
+    (tmp_path / "proc/meminfo").write_text(text)
+    assert free_host_memory(tmp_path) == 2_048_000_000
+    assert 0 < (free_host_memory() or 0) < MACHINE
