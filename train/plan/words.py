@@ -10,7 +10,9 @@ from pathlib import Path
 from components.device import Device
 from components.errors import ConfigError
 from train.command_line import Job, compose_jobs, parse
+from train.diagnosis import unparsable
 from train.groups import check_groups
+from train.hydra_api import Composer
 from train.merge import key_of
 from train.plan.named_device import device_named
 from train.plan.place import ELSEWHERE
@@ -80,7 +82,7 @@ def read(argv: list[str]) -> Words:
     if _is_true(own.get("plan.all", "false")):
         words += _every(words)
     cells, several = [], False
-    for name in _devices(named[-1].partition("=")[2] if named else "auto", words):
+    for name in _devices(named[-1], words) if named else ["auto"]:
         device, kind = None, name
         if kind not in KINDS:
             device = device_named(parse(words).composer, name, DEVICE)
@@ -113,19 +115,22 @@ def read(argv: list[str]) -> Words:
     )
 
 
-def _devices(value: str, words: list[str]) -> list[str]:
+def _devices(word: str, words: list[str]) -> list[str]:
     """The devices by name; several are compared as any other words are.
 
     Raises:
-        ConfigError: when there are several without -m.
+        ConfigError: when there are several without -m, or the word is none of Hydra's.
     """
-    names = value.split(",")
-    if len(names) > 1 and not {*words} & {*MULTIRUN}:
-        raise ConfigError(
-            f"{DEVICE}={value}: several devices are compared with -m: python -m train.plan -m "
-            f"{DEVICE}={value}"
-        )
-    return names
+    value = word.partition("=")[2]
+    if not re.search(r"[,(]", value):
+        return [value]
+    composer = parse(words).composer
+    for problem in unparsable(composer, [word]):
+        raise ConfigError(problem)
+    (several,) = composer.parse([word])
+    if not {*words} & {*MULTIRUN}:
+        raise ConfigError(f"{word}: several devices are compared with -m: python -m train.plan -m")
+    return list(several.sweep_string_iterator()) if several.is_sweep_override() else [value]
 
 
 def _own(word: str) -> tuple[str, str]:
@@ -182,8 +187,6 @@ def _growing(words: list[str]) -> list[str]:
 
 def _every(words: list[str]) -> list[str]:
     """Every strategy and precision, but for those that the words choose."""
-    from train.hydra_api import Composer
-
     given = {key_of(word) for word in words}
     composer = Composer()
     chosen = [

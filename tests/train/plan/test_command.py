@@ -72,6 +72,7 @@ def test_several_cells_and_the_one_to_take(capsys: pytest.CaptureFixture[str]) -
     [
         (["cluster.device=a100_80g"], "cluster.device=a100_80g: no such device. Did you mean"),
         (["cluster.device=a100_80gb,h100_80gb"], "several devices are compared with -m"),
+        (["-m", "cluster.device=a100_80gb,"], "the value does not parse"),
         (["-m", "cluster.device=a100_80gb,nope"], "cluster.device=nope: no such device"),
         (["plan.al=true"], "plan.al=true: the plan has no such word"),
         (["plan.all=yes"], "plan.all=yes must be true or false"),
@@ -113,7 +114,8 @@ def test_a_node_has_as_many_devices_as_is_usual() -> None:
 
 
 def test_several_devices_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("-m", "cluster.device=a100_80gb,rtx_4090_24gb", "parallel=ddp,fsdp", "precision=bf16")
+    several = "cluster.device=choice(a100_80gb,rtx_4090_24gb)"  # as Hydra has it too
+    words = ("-m", several, "parallel=ddp,fsdp", "precision=bf16")
     found = cells(*words)
     places = [(cell.overrides[0], cell.plan.cell["device"]) for cell in found if cell.plan]
     a100 = ("cluster.device=a100_80gb", "A100 80 GB")
