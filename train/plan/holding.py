@@ -168,6 +168,8 @@ class Holding:
     def _place(self, kind: str, name: str) -> None:
         if kind in ("enter", "back"):
             self._module = name
+            # A stage of a pipeline but the last sees no loss.
+            self._phase = "backward" if kind == "back" else self._phase
         elif kind == "outputs":
             self._phase, self._module = "loss", ""
         elif kind == "loss":

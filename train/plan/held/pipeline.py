@@ -72,7 +72,9 @@ class OneStage(Replicated):
         self.hold_state(trained)
 
     def run(self, events: Sequence[Event]) -> None:
-        """Forward of `ahead` micro-batches, then each further one's beside them."""
+        """Forward of `ahead` micro-batches and the first one's backward; then a further one beside
+        them, or else the second one's backward.
+        """
         self.start()
         share = self.share
         edges = (self.number == 0) + (self.number == share.world_size - 1)
@@ -80,19 +82,20 @@ class OneStage(Replicated):
         # A buffer for each micro-batch at each end where something arrives.
         arriving = sum(size for kind, _, size, _ in events if kind == "arrive")
         self.add("strategy_buffers", arriving * share.accumulation)
-        begin = next((at for at, e in enumerate(events) if e[0] == "turn"), len(events))
+        forward, backward = _halves(events)
         saved = sum(
-            size if kind == "+" else -size
-            for kind, _, size, _ in events[:begin]
-            if kind in ("+", "-")
+            size if kind == "+" else -size for kind, _, size, _ in forward if kind in ("+", "-")
         )
-        plain = [event for event in events if event[0] not in ("arrive", "turn")]
+        plain = [*forward, *backward]
         self.add("activations", saved * (self.ahead - 1))
         self.micro_batch(plain)
         if share.accumulation > self.ahead:
             self.first = False
             self.add("activations", self._let_go_late(events))
             self.micro_batch(plain)
+        elif share.accumulation > 1:
+            self.first = False
+            self.micro_batch(backward)
         self._phase, self._module = "update", ""
         self.on_update()
 
@@ -112,6 +115,12 @@ class OneStage(Replicated):
         elif self.share.accumulation > self.ahead + 1:
             held += sizes[-1]
         return held
+
+
+def _halves(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """A micro-batch's forward and backward, without what only the schedule knows of."""
+    turn = next((at for at, event in enumerate(events) if event[0] == "turn"), len(events))
+    return [event for event in events[:turn] if event[0] != "arrive"], list(events[turn + 1 :])
 
 
 def cut_events(
