@@ -56,6 +56,7 @@ def peak(ranks: Ranks, case: Case, compiled: bool) -> int:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as heard:
         torch.manual_seed(0)
         model = nano(**case.sizes)
+        vocab, length = model.head.projection.out_features, case.tokens or model.seq_len
         if compiled:
             compile_blocks(model)
         checkpoint_blocks(model, case.checkpointing)
@@ -63,7 +64,6 @@ def peak(ranks: Ranks, case: Case, compiled: bool) -> int:
         strategy = gang.prepared(
             gang.STRATEGIES[case.word](), model, ranks, make, case.precision, 1.0
         )
-        vocab, length = MODEL.sizes["vocab"], case.tokens or model.seq_len
         del model
         for step in range(STEPS):
             if step == STEPS - 1:

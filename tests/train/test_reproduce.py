@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from components.errors import ConfigError
-from tests.runs import TESTS, Run, run_started, run_train
+from tests.runs import TESTS, Run, run_started
 from tests.train.test_code_state import git
 from train.reproduce import free_folder, reproduce
 
@@ -116,7 +116,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
     config.write_text(was.replace("lr: 0.1", "lr: 0.05"))
     assert config.read_text() != was
     (repository / "scaled.py").write_text(MODULE.replace("SCALE", "2.0"))
-    original = run_train(repository, *WORDS).completed().run
+    original = run_started(repository, *WORDS).completed().run
 
     config.write_text(was)
     (repository / "scaled.py").write_text(MODULE.replace("SCALE", "3.0"))
