@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from omegaconf import DictConfig
 
+from components.cluster.device_memory import kernel_bytes
 from train.blocks import checkpointing_of
 from train.loop import Progress
 
@@ -54,11 +55,6 @@ def _memory() -> str:
 
 
 def _proc(path: str, key: str) -> float:
-    """One value of a Linux status file, which counts in KiB, in GB; nan elsewhere."""
-    try:
-        for line in Path(path).read_text().splitlines():
-            if line.startswith(f"{key}:"):
-                return int(line.split()[1]) * 1024 / 1e9
-    except OSError:
-        pass
-    return float("nan")
+    """One value of a Linux status file in GB; nan elsewhere."""
+    size = kernel_bytes(Path(path), key)
+    return float("nan") if size is None else size / 1e9

@@ -35,12 +35,16 @@ def free_host_memory(root: Path = Path("/")) -> int | None:
 
     https://docs.kernel.org/filesystems/proc.html (MemAvailable)
     """
+    return kernel_bytes(root / "proc/meminfo", "MemAvailable")
+
+
+def kernel_bytes(file: Path, key: str) -> int | None:
+    """One value of a Linux status file, which counts in KiB; None where there is none."""
     try:
-        lines = (root / "proc/meminfo").read_text().splitlines()
+        lines = file.read_text().splitlines()
     except OSError:
         return None
-    sizes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(sizes[0]) * 1024 if sizes else None
+    return next((int(x.split()[1]) * 1024 for x in lines if x.startswith(f"{key}:")), None)
 
 
 def _limits(root: Path) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from components.cluster.device_memory import free_host_memory, kernel_bytes
 from components.cluster.ranks import Ranks
 from train.provenance import processor, versions
 
@@ -36,9 +37,10 @@ def _device(device: torch.device) -> tuple[str, int, int]:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         return torch.cuda.get_device_name(device), free, total
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    kib = {line.partition(":")[0]: int(line.split()[1]) for line in lines}
-    return processor(), 1024 * kib["MemAvailable"], 1024 * kib["MemTotal"]
+    available, installed = free_host_memory(), kernel_bytes(Path("/proc/meminfo"), "MemTotal")
+    assert available is not None
+    assert installed is not None
+    return processor(), available, installed
 
 
 def _versions(device: torch.device) -> dict[str, str]:

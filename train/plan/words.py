@@ -23,7 +23,6 @@ OWN = ("plan.json", "plan.page", "plan.all")
 
 DEVICE = "cluster.device"
 KINDS = ("auto", "cpu", "cuda")
-MULTIRUN = ("-m", "--multirun")
 SIZES = ("global_batch_size", "micro_batch_size", "accumulation")
 RANKS = ("cluster.nnodes", "cluster.nproc_per_node")
 
@@ -82,12 +81,9 @@ def read(argv: list[str]) -> Words:
     if _is_true(own.get("plan.all", "false")):
         words += _every(words)
     cells, several = [], False
-    for name in _devices(named[-1], words) if named else ["auto"]:
-        device, kind = None, name
-        if kind not in KINDS:
-            device = device_named(parse(words).composer, name, DEVICE)
-            # What ranks compute on; there need be no such device here, so nobody looks for it.
-            kind = device.kind
+    for name, device in _devices(named[-1], words) if named else [("auto", None)]:
+        # What ranks compute on; there need be no such device here, so nobody looks for it.
+        kind = name if device is None else device.kind
         own_kind = [f"{DEVICE}={kind}"] if named else []
         line = parse([*words, *own_kind])
         if line.passthrough:
@@ -115,22 +111,28 @@ def read(argv: list[str]) -> Words:
     )
 
 
-def _devices(word: str, words: list[str]) -> list[str]:
-    """The devices by name; several are compared as any other words are.
+def _devices(word: str, words: list[str]) -> list[tuple[str, Device | None]]:
+    """The names and the devices, None for what is here; several are compared as other words are.
 
     Raises:
-        ConfigError: when there are several without -m, or the word is none of Hydra's.
+        ConfigError: when there are several without -m, the word is none of Hydra's, or a device
+            is not known.
     """
-    value = word.partition("=")[2]
-    if not re.search(r"[,(]", value):
-        return [value]
-    composer = parse(words).composer
-    for problem in unparsable(composer, [word]):
-        raise ConfigError(problem)
-    (several,) = composer.parse([word])
-    if not {*words} & {*MULTIRUN}:
-        raise ConfigError(f"{word}: several devices are compared with -m: python -m train.plan -m")
-    return list(several.sweep_string_iterator()) if several.is_sweep_override() else [value]
+    names, line = [word.partition("=")[2]], parse(words)
+    if re.search(r"[,(]", names[0]):
+        for problem in unparsable(line.composer, [word]):
+            raise ConfigError(problem)
+        if not line.multirun:
+            raise ConfigError(
+                f"{word}: several devices are compared with -m: python -m train.plan -m"
+            )
+        (several,) = line.composer.parse([word])
+        if several.is_sweep_override():
+            names = list(several.sweep_string_iterator())
+    return [
+        (name, None if name in KINDS else device_named(line.composer, name, DEVICE))
+        for name in names
+    ]
 
 
 def _own(word: str) -> tuple[str, str]:
@@ -194,4 +196,4 @@ def _every(words: list[str]) -> list[str]:
         for group in ("parallel", "precision")
         if group not in given
     ]
-    return chosen if {*words} & {*MULTIRUN} else ["--multirun", *chosen]
+    return ["--multirun", *chosen] if "-m" not in words and "--multirun" not in words else chosen

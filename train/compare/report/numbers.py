@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from train.compare.report.markup import MISSING
+from train.units import UNITS
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ SIGNED_PERCENT = Scale("%", 0.01, lambda value: f"{value:+.1f}" if abs(value) >=
 SECONDS = Scale("s", 1, lambda value: significant(value, 3))
 
 TIME_UNITS = (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0))
-BYTE_UNITS = (("kB", 1e3), ("MB", 1e6), ("GB", 1e9))
+BYTE_UNITS = tuple((name, size) for size, name in reversed(UNITS))
 
 
 def time_scale(values: Sequence[float]) -> Scale:
