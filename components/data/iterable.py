@@ -24,7 +24,7 @@ from torch.utils.data._utils import worker as torch_worker
 from components.data.base import EpochEnd, Pair
 from components.data.batch import Batch
 from components.data.streams import SHARE, WORKER, OwnState, derive_seed, seed_libraries, set_aside
-from components.data.workers import stop, worker_loader
+from components.data.workers import started, stop, worker_loader
 from components.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Epochs:
         """The next epoch's samples; what is left of the last is given up."""
         if self._loader is not None:
             # The same object in every epoch, so that one `stop` ends all workers.
-            self._iterator = iter(self._loader)
+            self._iterator = started(self._loader)
             return Rows(self._iterator)
         return Rows(_set_apart(iter(self._share)))
 

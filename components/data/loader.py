@@ -21,7 +21,7 @@ from components.data.batch import Batch
 from components.data.iterable import Agree
 from components.data.order import GlobalOrder
 from components.data.streams import SAMPLE, WORKER, derive_seed, mix, seed_libraries, set_aside
-from components.data.workers import drain, worker_loader
+from components.data.workers import drain, started, worker_loader
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ def _fetch(
     if num_workers:
         start_seed = derive_seed(seed, WORKER, dp_rank)
         loader = worker_loader(fetcher, num_workers, start_seed, requests=requests)
-        yield from drain(iter(loader))
+        yield from drain(started(loader))
     else:
         yield from map(fetcher.aside, requests)
 

@@ -13,6 +13,13 @@ from torch.utils.data import DataLoader, Dataset
 
 T = TypeVar("T")
 
+NOT_THEIRS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that are the training process's business.
+
+Schedulers signal all processes of a job at once. A worker that died of it would fail the run
+before the training process has saved its state.
+"""
+
 
 def worker_loader(
     data_set: Dataset[Any], num_workers: int, seed: int, *, requests: Any = None
@@ -41,6 +48,18 @@ def worker_loader(
     )
 
 
+def started(loader: DataLoader[T]) -> Iterator[T]:
+    """The loader's iterator, whose workers run. No signal can end one on its way there.
+
+    Call it in the main thread: workers end with the thread that started them.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_THEIRS)
+    try:
+        return iter(loader)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def drain(iterator: Iterator[T]) -> Generator[T, None, None]:
     """The loader's items; closing the generator, or any error, ends the workers."""
     try:
@@ -64,14 +83,11 @@ def _as_it_is(item: T) -> T:
 
 
 def _start(worker: int) -> None:
-    """Signals are the training process's business; a worker ends when it does.
-
-    Schedulers signal all processes of a job at once. A worker that died of it
-    would fail the run before the training process has saved its state.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    """Ignore signals, which are held back until here, and end when the training process does."""
+    for number in NOT_THEIRS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NOT_THEIRS)
     if sys.platform == "linux":
         # PR_SET_PDEATHSIG: however the training process dies, even inside a long fetch. It means
-        # the thread that started the worker, so batches are to be asked for in the main thread.
+        # the thread that started the worker.
         ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))

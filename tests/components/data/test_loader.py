@@ -197,6 +197,7 @@ def test_workers_outlive_a_signal_to_all_but_not_the_training_process() -> None:
     receiver, sender = multiprocessing.Pipe(duplex=False)
 
     def train_until_killed() -> None:
+        os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
         batches = train_batches(Numbers(8), **DEFAULTS, num_workers=2)
         next(batches)
         workers = [process.pid for process in multiprocessing.active_children()]
@@ -208,6 +209,7 @@ def test_workers_outlive_a_signal_to_all_but_not_the_training_process() -> None:
 
     process = multiprocessing.get_context("fork").Process(target=train_until_killed)
     process.start()
+    sender.close()  # so that a process which fails ends the wait
     workers, third = receiver.recv()
     process.join(20)
     assert process.exitcode == -signal.SIGKILL
