@@ -26,8 +26,6 @@ def planned(case: Case, world_size: int, gpu: bool = False) -> Holding:
     ids = _ids(case.tokens or model.seq_len)
     strategy = STRATEGIES[case.word]()
     kind = kind_of(strategy)
-    way = kind.way(strategy, case.precision, gpu)
-    events = _events(tuple(case.sizes.items()), case.checkpointing, len(ids), case.rows, way)
     share = Share(
         facts_of(model),
         case.precision,
@@ -39,8 +37,17 @@ def planned(case: Case, world_size: int, gpu: bool = False) -> Holding:
         gpu,
     )
     holding = kind.holding(strategy, share, model)
-    holding.run(events)
+    holding.run(planned_events(case, gpu))
     return holding
+
+
+def planned_events(case: Case, gpu: bool = False) -> Sequence[Event]:
+    """Of a micro-batch, as traced."""
+    strategy = STRATEGIES[case.word]()
+    way = kind_of(strategy).way(strategy, case.precision, gpu)
+    sizes = tuple(case.sizes.items())
+    tokens = case.tokens or _model(sizes, case.checkpointing).seq_len
+    return _events(sizes, case.checkpointing, tokens, case.rows, way)
 
 
 @cache

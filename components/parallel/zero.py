@@ -13,6 +13,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -332,10 +333,13 @@ def _initialize(
     if ranks.device.type == "cpu":
         # Without this, DeepSpeed compiles a shared-memory collective that it doesn't need.
         deepspeed.ops.__compatible_ops__ = {}
+        # Asked at each reduction of stage 3, it starts a program each time to count NUMA nodes.
+        accelerator = get_accelerator()
+        accelerator.device_count = cache(accelerator.device_count)
         if precision.compute is torch.float16:
             # It refuses fp16 on processors without instructions for it. torch computes
             # it there all the same, slowly, which is what makes fp16 testable anywhere.
-            get_accelerator().is_fp16_supported = lambda: True
+            accelerator.is_fp16_supported = lambda: True
     # It still calls collectives by names that torch has replaced: once a step is too often to say.
     warnings.filterwarnings(
         "ignore", r"`torch\.distributed\.\w+` is deprecated", category=FutureWarning

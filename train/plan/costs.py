@@ -21,6 +21,10 @@ Two products forward; backward forms the scores again and takes four more, as to
 for a GPU's kernels. Not halved for the causal mask."""
 
 
+WRITTEN = (aten.copy_, aten.zero_, aten.fill_)
+"""Operations that only write their first argument."""
+
+
 class Costs:
     """Knows operations that only look at memory otherwise (views), and those that compute."""
 
@@ -42,12 +46,17 @@ class Costs:
         # The first operand's type is that of the product.
         operands = [t for t in _tensors(args) if t.is_floating_point()]
         dtype = str((operands or tensors)[0].dtype).removeprefix("torch.")
-        return dtype, sum(t.nbytes for t in tensors), flop
+        # What is only written is among the arguments too.
+        packet = func._overloadpacket
+        written = args[:1] if packet in WRITTEN else (kwargs.get("out"),)
+        unread = sum(t.nbytes for t in _tensors(written))
+        return dtype, sum(t.nbytes for t in tensors) - unread, flop
 
 
 def _is_free(func: Any) -> bool:
     view = getattr(func, "is_view", False)
-    return view or func.namespace == "prim" or func._overloadpacket in (aten.detach, aten.empty)
+    looks = (aten.detach, aten.empty, aten._unsafe_view)
+    return view or func.namespace == "prim" or func._overloadpacket in looks
 
 
 def _flop(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> float:

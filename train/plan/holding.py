@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
 from components.precision import Precision
 from train.plan.facts import Facts
 from train.plan.optimizer_cost import OptimizerCost, Shapes
+from train.plan.overhead import Overhead
 from train.plan.trace import Event
 
 PARTS = (
@@ -73,6 +76,7 @@ class Holding:
         outside: the largest that their sum becomes.
         newborn: the part that a gradient counts as from the birth of its storage on, in the
             step's first micro-batch; a later one's is added to what is there, and goes.
+        overhead: what it does besides, on this rank.
     """
 
     newborn: ClassVar[str] = "activations"
@@ -84,10 +88,19 @@ class Holding:
         self.now = dict.fromkeys(PARTS, 0)
         self.most = dict.fromkeys(PARTS, 0)
         self.peak = Peak(0, {}, "")
+        self.overhead = Overhead()
+        if share.world_size > 1:
+            self.overhead.scalars = self.scalars()
         self.first = self.last = True
         self._updated_shapes: Shapes = ()
         self._total = 0
         self._phase = self._module = ""
+
+    def scalars(self) -> int:
+        """All-reduces of a number in a step: the count of targets and the sum of losses. In fp16 an
+        overflow on any rank is told to all.
+        """
+        return 2 + (self.share.precision.compute is torch.float16)
 
     def start(self) -> None:
         """What is held between two steps, the first one over."""
@@ -130,7 +143,10 @@ class Holding:
         shown = range(min(share.accumulation, 3))
         for micro in shown:
             self.first, self.last = micro == 0, micro == shown[-1]
+            alike = share.accumulation - len(shown) + 1
+            self.overhead.times = 1 if self.first or self.last else alike
             self.micro_batch(events)
+        self.overhead.times = 1
         self._phase, self._module = "update", ""
         self.on_update()
 

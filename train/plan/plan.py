@@ -18,14 +18,14 @@ from train.kinds import build_kind, build_parallel
 from train.plan.activations import Activations
 from train.plan.fit import largest_fitting
 from train.plan.held.pipeline import hidden_bytes
-from train.plan.holding import Share
+from train.plan.holding import Holding, Share
 from train.plan.paper import paper_bytes
 from train.plan.place import Place
 from train.plan.seconds import compute_seconds, model_flop, rate, update_seconds
 from train.plan.strategies import kind_of
 from train.plan.subject import subject_of
 from train.plan.trace import Event
-from train.plan.traffic import Message
+from train.plan.traffic import Message, latency
 from train.units import said
 
 
@@ -114,7 +114,9 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
         events = subject.timeline.at(share.rows)
         logits = logits_bytes(events)
     traffic = kind.traffic(parallel, share, hidden_bytes(events))
-    parts, mfu = _time(parallel, share, place, events, traffic, holding.updated())
+    messages = holding.overhead.messages
+    traffic = [replace(m, calls=messages[m.collective] or m.calls) for m in traffic]
+    parts, mfu = _time(parallel, share, place, events, traffic, holding)
     most = None
     if largest and place.memory_bytes is not None and subject.timeline is not None:
         most = largest_fitting(
@@ -207,7 +209,7 @@ def _time(
     place: Place,
     events: list[Event],
     traffic: list[Message],
-    updated: int,
+    holding: Holding,
 ) -> tuple[dict[str, float] | None, float | None]:
     """Seconds of a step by part, and MFU."""
     device = place.device
@@ -224,10 +226,13 @@ def _time(
     beside = place.device_kind == "cuda"
     hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden and beside)
     waited = sum(m.seconds(device, place.per_node) for m in traffic if not (m.hidden and beside))
+    waited += holding.overhead.scalars * latency("all-reduce", device)
+    share_of_best = device.attained.get(share.precision.compute_dtype, 1.0)
     parts = {
         "compute": compute,
         "wait": max(hidden - compute, 0.0) + waited,
-        "update": update_seconds(updated, share.optimizer.matrix, device),
+        "update": update_seconds(holding.updated(), share.optimizer.matrix, device),
+        "overhead": holding.overhead.seconds(device, share_of_best),
     }
     peak = rate(device, share.precision.compute_dtype, share.precision)
     assert peak is not None

@@ -20,7 +20,7 @@ from train.plan.held.zero import zero_holding
 from train.plan.holding import Holding, Share
 from train.plan.paper import Spread
 from train.plan.trace import Way
-from train.plan.traffic import Message
+from train.plan.traffic import MIB, Message
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Kind:
 
 
 def _ddp(ddp: Any, share: Share, model: nn.Module | None) -> Holding:
-    return (Bucketed if ddp.gradient_as_bucket_view else CopiedIntoBuckets)(share)
+    kind = Bucketed if ddp.gradient_as_bucket_view else CopiedIntoBuckets
+    return kind(share, ddp.bucket_cap_mb * MIB)
 
 
 def _hook(ddp: Any) -> str:

@@ -11,9 +11,6 @@ from train.plan.holding import Share
 FP32 = 4
 MIB = 2**20
 
-BUCKETS = 8
-"""Into which DeepSpeed's reductions are cut: a bucket is an eighth of the model."""
-
 
 @dataclass(frozen=True)
 class Message:
@@ -50,6 +47,12 @@ class Message:
         return self.sent / (device.network_bytes_per_s if across else device.link_bytes_per_s)
 
 
+def latency(collective: str, device: Device) -> float:
+    """Seconds of a call that sends next to nothing; 0 where none was measured."""
+    known = device.collectives.get(collective)
+    return known.seconds(0) if known is not None else 0.0
+
+
 def _sent(collective: str, ranks: int) -> float:
     """What each of so many ranks sends of a message, at the least."""
     share = (ranks - 1) / ranks
@@ -59,20 +62,17 @@ def _sent(collective: str, ranks: int) -> float:
 
 def of_ddp(ddp: Any, share: Share, arriving: int) -> list[Message]:
     """Gradients, once a step."""
-    size = FP32 * share.facts.trainable
-    calls = -(-size // int(ddp.bucket_cap_mb * MIB))
-    return _some(Message("all-reduce", size, share.world_size, calls=calls))
+    return _some(Message("all-reduce", FP32 * share.facts.trainable, share.world_size))
 
 
 def of_fsdp(fsdp: Any, share: Share, arriving: int) -> list[Message]:
     """Weights in each forward and backward; gradients once."""
     facts, shards = share.facts, share.world_size // fsdp.replicate
     times = (2 if fsdp.reshard_after_forward else 1) * share.accumulation
-    units = len(facts.blocks) + 1
     gathered = times * share.compute_bytes * facts.parameters
     return _some(
-        Message("all-gather", gathered, shards, calls=times * units),
-        Message("reduce-scatter", FP32 * facts.trainable, shards, calls=units),
+        Message("all-gather", gathered, shards),
+        Message("reduce-scatter", FP32 * facts.trainable, shards),
         # Replicas lie a row of shards apart.
         Message("all-reduce", FP32 * facts.trainable // shards, fsdp.replicate, share.world_size),
     )
@@ -85,25 +85,13 @@ def of_zero(zero: Any, share: Share, arriving: int) -> list[Message]:
         times = 2 * share.accumulation
         gathered, reduced = times * share.compute_bytes * facts.parameters, FP32 * facts.trainable
         return _some(
-            # A module's own parameters are gathered together.
-            Message("all-gather", gathered, world, calls=times * max(1, len(facts.uses))),
-            Message(
-                "reduce-scatter",
-                share.accumulation * reduced,
-                world,
-                calls=share.accumulation * BUCKETS,
-            ),
+            Message("all-gather", gathered, world),
+            Message("reduce-scatter", share.accumulation * reduced, world),
         )
     times = share.accumulation if stage == 2 else 1
     return _some(
         # DeepSpeed overlaps the reduction of these stages only where told to.
-        Message(
-            "all-reduce",
-            times * FP32 * facts.trainable,
-            world,
-            hidden=False,
-            calls=times * BUCKETS,
-        ),
+        Message("all-reduce", times * FP32 * facts.trainable, world, hidden=False),
         Message("all-gather", share.compute_bytes * facts.trainable, world, hidden=False),
     )
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 from train.plan.facts import Weight
 from train.plan.held.replicated import FP32
 from train.plan.holding import Holding, Share
+from train.plan.overhead import COPIED
 
 if TYPE_CHECKING:
     from components.parallel.fsdp import FSDP
 
 ROOT = ""
+
+CODE = 30
+"""Python around a weight in a step, by operations that have nothing to do: measured on a CPU with a
+model so small that nothing else took long."""
 
 
 @dataclass
@@ -102,6 +107,9 @@ class Sharded(Holding):
         trained = [(padded(w, self.shards), len(w.shape)) for w in self._all() if w.trainable]
         self.hold_state(trained)
 
+    def scalars(self) -> int:
+        return super().scalars() + 1  # the norm
+
     def _all(self) -> tuple[Weight, ...]:
         return self.share.facts.weights
 
@@ -118,7 +126,10 @@ class Sharded(Holding):
         cast = self.share.precision.mixed
         if cast:
             self.add("strategy_buffers", group.shard * self.share.compute_bytes)
+            self.overhead.copies(group.shard * (FP32 + self.share.compute_bytes))
         self.add("strategy_buffers", size)
+        self.overhead.copies(COPIED * group.shard * self.share.compute_bytes)
+        self.overhead.sends("all-gather")
         if cast:
             self.add("strategy_buffers", -group.shard * self.share.compute_bytes)
         group.gathered = True
@@ -133,6 +144,7 @@ class Sharded(Holding):
         self.add("strategy_buffers", -self.kept)
         self.kept = 0
         output = size if group.gathered else 0
+        self.overhead.copies(COPIED * output)
         group.gathered, group.copied = False, True
         if keep:
             self.kept = output
@@ -176,6 +188,8 @@ class Sharded(Holding):
     def on_grad(self, weight: str, size: int) -> None:
         group = self.of_weight[weight]
         group.pending += size
+        if self.last:
+            self.overhead.runs(CODE)
         self.add("strategy_buffers", size)
 
     def on_done(self, module: str, size: int) -> None:
@@ -198,15 +212,27 @@ class Sharded(Holding):
         if self.share.accumulation > 1:
             # Kept whole, in fp32, until the last micro-batch, to which they are added.
             self.add("strategy_buffers", (whole if self.first else 0) - group.pending)
+            if not self.first:
+                self.overhead.copies(group.pending + 2 * whole)
+            elif self.share.precision.mixed:
+                self.overhead.copies(group.pending + whole)
             group.pending = whole
             if not self.last:
                 group.pending = 0
                 return
         self.add("strategy_buffers", -self.reducing)
         self.add("strategy_buffers", whole)
+        self.overhead.copies(group.pending + whole + COPIED * group.trained * FP32)
+        self._send()
         self.reducing = whole
         self.add("strategy_buffers", -group.pending)
         group.pending = 0
         self.add("grads", group.trained * FP32)
         if not self.share.gpu:
             self.spike("strategy_buffers", whole)  # gloo's own copy
+
+    def _send(self) -> None:
+        if self.shards > 1:
+            self.overhead.sends("reduce-scatter")
+        if self.fsdp.replicate > 1:
+            self.overhead.sends("all-reduce")

@@ -52,7 +52,7 @@ class MostOfRanks(Holding):
 
     def _take(self, most: Flat) -> None:
         self.most, self.now, self.peak = most.most, most.now, most.peak
-        self.outside = most.outside
+        self.outside, self.overhead = most.outside, most.overhead
         self._updated_shapes = most._updated_shapes
 
 

@@ -12,9 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from train.plan.held.replicated import FP32
+from train.plan.held.zero_flat import FP64
 from train.plan.holding import Holding, Share
+from train.plan.overhead import COPIED, SUMMED
 from train.plan.trace import Event
+
+CODE = 20
+"""DeepSpeed's Python as a module begins or ends, by operations that have nothing to do: measured as
+at the other stages."""
 
 Use = tuple[str, tuple[str, ...]]
 """A module whose turn it is, and its own weights."""
@@ -61,6 +69,9 @@ class Stage3(Holding):
         self.flying: dict[str, Flight] = {}  # not waited for yet, by what it comes with
         self.pending: list[str] = []
         self.filled = self.reducing = 0
+
+    def scalars(self) -> int:
+        return super().scalars() + 2  # the norm, and whether it can be used
 
     def start(self) -> None:
         world = self.share.world_size
@@ -118,6 +129,9 @@ class Stage3(Holding):
         self.add("strategy_buffers", size)
         self.available += sum(self.numel[n] for n in names)
         flight = Flight(size if len(names) > 1 else 0, names)
+        self.overhead.sends("all-gather")
+        if flight.size:  # the rank's own parts put together
+            self.overhead.copies(COPIED * size / world)
         self.flying |= dict.fromkeys(names, flight)
 
     def wait(self, name: str) -> None:
@@ -129,11 +143,13 @@ class Stage3(Holding):
             if flight.size:
                 copied = sum(self.numel[n] for n in flight.names) * self.share.compute_bytes
                 self.add("strategy_buffers", copied)
+                self.overhead.copies(COPIED * copied)
         if flight.size and not any(other is flight for other in self.flying.values()):
             self.add("strategy_buffers", -flight.size)
 
     def fetch(self, module: str) -> None:
         """ "fetch_sub_module"."""
+        self.overhead.runs(CODE)
         names = self.share.facts.uses.get(module, ())
         missing = [n for n in names if n not in self.here and n not in self.flying]
         if missing:
@@ -164,6 +180,7 @@ class Stage3(Holding):
 
     def release(self, module: str) -> None:
         """ "release_sub_module", but for those that are used again soon."""
+        self.overhead.runs(CODE)
         names = self.share.facts.uses.get(module, ())
         keep = {n for n in names if n in self.persistent or self.fetched_for[n] > self.step}
         passed = 0
@@ -196,6 +213,7 @@ class Stage3(Holding):
             self.reducing += size
         else:
             self.add(part, -size)
+            self.overhead.copies(size + FP32 * count)
         self.filled += count
         self.pending.append(weight)
 
@@ -204,6 +222,10 @@ class Stage3(Holding):
         whole = len(self.pending) == 1 and not self.filled % self.share.world_size
         copies = 0 if whole else 1  # the ranks' parts put in order
         copies += bool(self.reducing) and self.share.precision.mixed  # the bucket is in fp32
+        self.overhead.copies(COPIED * (1 + copies) * FP32 * self.filled)  # with its division
+        own = sum(self.part[name] for name in self.pending)
+        self.overhead.copies(FP32 * (COPIED + (COPIED if self.first else SUMMED)) * own)
+        self.overhead.sends("reduce-scatter")
         copies += not self.share.gpu  # gloo makes one of its own
         self.spike("strategy_buffers", copies * FP32 * self.filled)
         self.add("strategy_buffers", -self.reducing)
@@ -214,7 +236,14 @@ class Stage3(Holding):
         # "_prepare_fp32_grad_for_sub_group" lays the parts' gradients in a row where the update is.
         if "optimizer" not in self.elsewhere:
             self.spike("strategy_buffers", FP32 * self.updated())
+            self.overhead.copies((FP32 + FP64 + COPIED * FP32) * self.updated())
         super().on_update()
+        if self.share.precision.compute is torch.float16:  # "isinf", "isnan" and "any" of each
+            self.overhead.copies(2 * (FP32 + 2) * self.updated())
+        # Unscaled and clipped; then the weights follow their masters.
+        passed = COPIED * FP32 + FP32 + self.share.compute_bytes
+        self.overhead.copies(passed * self.updated())
+        self.overhead.sends("all-gather", len(self.persistent))
 
     def on_end(self) -> None:
         if self.filled:
