@@ -50,7 +50,8 @@ class Plan:
         step_time_s: the least that a step takes; None without a device or a model, or where the
             device has no units for the type.
         step_parts_s: what that is made of: `compute`, `wait` for links beyond what computing
-            hides, `update` of the optimizer; None as above.
+            hides, `update` of the optimizer, `overhead` of the strategy's copies and code; None as
+            above.
         mfu: model FLOP over what the device could compute in that time.
         notes: what a reader has to know besides.
     """
@@ -227,12 +228,12 @@ def _time(
     hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden and beside)
     waited = sum(m.seconds(device, place.per_node) for m in traffic if not (m.hidden and beside))
     waited += holding.overhead.scalars * latency("all-reduce", device)
-    share_of_best = device.attained.get(share.precision.compute_dtype, 1.0)
+    attained = device.attained.get(share.precision.compute_dtype, 1.0)
     parts = {
         "compute": compute,
         "wait": max(hidden - compute, 0.0) + waited,
         "update": update_seconds(holding.updated(), share.optimizer.matrix, device),
-        "overhead": holding.overhead.seconds(device, share_of_best),
+        "overhead": holding.overhead.seconds(device, attained),
     }
     peak = rate(device, share.precision.compute_dtype, share.precision)
     assert peak is not None

@@ -41,7 +41,7 @@ def plan(parallel: str, ranks: int = 8, precision: str = "bf16", **others: Any) 
         "largest_micro_batch": 3,
         "traffic": [],
         "step_time_s": 1.0,
-        "step_parts_s": {"compute": 0.75, "wait": 0.2, "update": 0.05},
+        "step_parts_s": {"compute": 0.7, "wait": 0.2, "update": 0.05, "overhead": 0.05},
         "mfu": 0.4,
         "notes": (),
     }

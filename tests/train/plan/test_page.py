@@ -49,7 +49,7 @@ def test_each_cell_has_its_parts_and_whether_it_fits() -> None:
     assert [one["state"] for one in (ddp, tight, best)] == ["too large", "tight", "fits"]
     assert best["best"]
     assert best["note"] == "the fastest of all"
-    assert best["time"] == {"compute": 0.75, "wait": 0.2, "update": 0.05}
+    assert best["time"] == {"compute": 0.7, "wait": 0.2, "update": 0.05, "overhead": 0.05}
     assert best["sample"] == 1 / 16
 
 

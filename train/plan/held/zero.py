@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from train.plan.held.zero1 import Bf16Stage1, Stage1
+from train.plan.held.zero2 import Stage2
 from train.plan.held.zero3 import Stage3
-from train.plan.held.zero_flat import Bf16Stage1, Flat, Stage1, Stage2
+from train.plan.held.zero_flat import Flat
 from train.plan.holding import Holding, Share
 from train.plan.trace import Event
 

@@ -1,84 +1,31 @@
-"""ZeRO stages 1 and 2 as DeepSpeed 0.19 enacts them: parameters whole, optimizer state spread.
+"""What ZeRO's stages 1 and 2 have in common, as DeepSpeed 0.19 enacts them: parameters whole,
+optimizer state spread.
 
-Names in quotation marks are those of deepspeed/runtime/zero/stage_1_and_2.py and, for stage 1 in
-bf16, deepspeed/runtime/bf16_optimizer.py.
+Names in quotation marks, here and in the modules of the stages, are those of
+deepspeed/runtime/zero/stage_1_and_2.py and, for stage 1 in bf16, of
+deepspeed/runtime/bf16_optimizer.py.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 from typing import ClassVar
 
-from train.plan.facts import Weight
 from train.plan.held.replicated import FP32
+from train.plan.held.zero_rows import rows_of
 from train.plan.holding import Holding, Share
 from train.plan.overhead import COPIED, SUMMED
 
 FP64 = 8
 """Bytes of an element of which DeepSpeed takes norms."""
 
-ALIGNMENT = 2
-"""Parts begin at multiples of so many elements."""
-
 CODE = 30
 """DeepSpeed's Python around a weight's gradient, by operations that have nothing to do: measured on
 a CPU with a model so small that nothing else took long."""
 
-ENGINE_BUCKET = 500_000_000
-"""Elements that stage 1 in bf16 reduces at a time, whatever the configured bucket."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """The weights of a decay group one behind the other, cut into a part for each rank.
-
-    Attributes:
-        part: elements of a rank's part.
-        whole: of all parts, padding included.
-    """
-
-    weights: tuple[Weight, ...]
-    part: int
-    whole: int
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Of the weights."""
-        return frozenset(weight.name for weight in self.weights)
-
-    def cuts(self) -> Iterator[tuple[Weight, dict[int, int]]]:
-        """Each weight with how many of its elements are whose: by rank, in order."""
-        begin = 0
-        for weight in self.weights:
-            end = begin + weight.numel
-            ranks = range(begin // self.part, (end - 1) // self.part + 1)
-            yield (
-                weight,
-                {r: min(end, (r + 1) * self.part) - max(begin, r * self.part) for r in ranks},
-            )
-            begin = end
-
-
-def rows_of(share: Share) -> list[Row]:
-    """Matrices, which decay, and vectors, which do not, as `decay_groups` deals them."""
-    trained = [w for w in share.facts.weights if w.trainable]
-    rows = []
-    for weights in (
-        tuple(w for w in trained if len(w.shape) > 1),
-        tuple(w for w in trained if len(w.shape) < 2),
-    ):
-        if weights:
-            unit = ALIGNMENT * share.world_size
-            whole = math.ceil(sum(w.numel for w in weights) / unit) * unit
-            rows.append(Row(weights, whole // share.world_size, whole))
-    return rows
-
 
 class Flat(Holding):
-    """What stages 1 and 2 have in common.
+    """One rank's share.
 
     Args:
         bucket: elements that are reduced at a time (`reduce_bucket_size`).
@@ -221,184 +168,3 @@ class Flat(Holding):
     def drop(self, part: str) -> None:
         """All of a part goes."""
         self.add(part, -self.now[part])
-
-
-class Bf16Stage1(Flat):
-    """Whole fp32 gradients at all times, and the half ones of the backward beside them."""
-
-    newborn = "strategy_buffers"
-
-    def scalars(self) -> int:
-        return 2  # whole gradients have the same norm everywhere
-
-    def start(self) -> None:
-        super().start()
-        self.add("grads", FP32 * sum(row.whole for row in self.rows))
-
-    def stand(self) -> None:
-        trained = sum(w.numel for row in self.rows for w in row.weights)
-        self.add("strategy_buffers", trained * self.share.compute_bytes)
-
-    def on_grad(self, weight: str, size: int) -> None:
-        self.overhead.runs(CODE)
-        self.overhead.copies(size + (FP32 + SUMMED * FP32) * self.sizes[weight])
-        if self.first:
-            self.add("strategy_buffers", size)
-        else:
-            self.overhead.copies(SUMMED * size)
-
-    def on_update(self) -> None:
-        # "allreduce_bucket" reduces a copy.
-        trained = sum(w.numel for row in self.rows for w in row.weights)
-        self.overhead.sends("all-reduce", math.ceil(trained / ENGINE_BUCKET))
-        # Put together, divided, copied back; set to zero, twice, for the next step.
-        self.overhead.copies((3 * COPIED + 2) * FP32 * trained)
-        if self.share.accumulation > 1:  # half gradients, which the micro-batches were added to
-            self.overhead.copies(self.share.compute_bytes * trained)
-        # All of it is clipped, which the parts' own count below has in part.
-        self.overhead.copies(COPIED * FP32 * (trained - self.part))
-        self.spike("strategy_buffers", FP32 * min(trained, ENGINE_BUCKET))
-        self.drop("strategy_buffers")
-        super().on_update()
-
-
-class Stage1(Flat):
-    """Whole gradients until the step's last backward is over; in fp32 also under fp16."""
-
-    def _newborn(self, weight: str) -> str:
-        mixed = self.share.precision.mixed
-        return "strategy_buffers" if self.first and not mixed else "activations"
-
-    def start(self) -> None:
-        super().start()
-        self.whole = 0
-
-    def stand(self) -> None:
-        super().stand()
-        # Those of other ranks' parts go when the update begins.
-        trained = sum(w.numel for row in self.rows for w in row.weights)
-        self.add("strategy_buffers", FP32 * (trained - self.part))
-
-    def bucket_bytes(self) -> int:
-        return FP32 * self.bucket
-
-    def on_begin(self) -> None:
-        if self.first:
-            self.whole = 0
-
-    def on_grad(self, weight: str, size: int) -> None:
-        own = FP32 * self.sizes[weight]
-        self.overhead.runs(CODE)
-        if self.share.precision.mixed:  # kept as fp32
-            self.overhead.copies(size + own)
-        if not self.first:
-            self.overhead.copies(SUMMED * own)
-            if self.share.precision.mixed:  # added as fp32
-                self.spike("strategy_buffers", own)
-            return
-        if not self.whole:
-            self.add("strategy_buffers", FP32 * self.bucket)
-        self.add("strategy_buffers", own)
-        self.whole += own
-
-    def on_end(self) -> None:
-        if not self.last:
-            return
-        for name in self.cuts:
-            if not self.fits(name):
-                self.reduce(FP32)
-                self.emptied()
-            self.fill(name, FP32)
-        self.reduce(FP32)
-        self.emptied()
-        # In fp32 the first bucket's gradients lie in it, and there alone, when the memory for this
-        # rank's part is taken; fp32 sums of half ones stay until all is reduced.
-        filled = min(FP32 * self.bucket, self.whole)
-        if not self.share.precision.mixed:
-            self.add("strategy_buffers", -filled)
-        self.add("grads", FP32 * self.kept_elements())
-        self.add("strategy_buffers", -FP32 * self.bucket)
-
-    def on_update(self) -> None:
-        self.drop("strategy_buffers")
-        self.prepare_update()
-        super().on_update()
-
-
-class Stage2(Flat):
-    """Gradients are reduced bucket by bucket; those of other ranks' parts go at once."""
-
-    reduced_early = True
-
-    def start(self) -> None:
-        super().start()
-        self.large = 0
-        self.taken: set[int] = set()  # the rows for whose sums there is memory
-        self.kept = FP32 * self.kept_elements()
-
-    def _newborn(self, weight: str) -> str:
-        # One that is larger than the bucket stays in its own memory.
-        return "strategy_buffers" if self.sizes[weight] > self.bucket else "activations"
-
-    def on_begin(self) -> None:
-        if not self.share.precision.mixed:
-            self.taken = set()
-        self.opened = False
-
-    def on_grad(self, weight: str, size: int) -> None:
-        self.overhead.runs(CODE)
-        if not self.opened:  # "setup_buckets"
-            self.opened = True
-            self.add("strategy_buffers", self.bucket_bytes())
-        count, part = self.sizes[weight], self._newborn(weight)
-        self.add(part, size)  # it is there while those before it are reduced
-        if not self.fits(weight):
-            self.flush()
-        if count > self.bucket:
-            self.large += size
-        else:
-            self.add(part, -size)
-        self.fill(weight, self.share.compute_bytes)
-
-    def flush(self) -> None:
-        """What "reduce_ipg_grads" does with a full bucket."""
-        if not self.filled:
-            return
-        mine = {name for name in self.pending if name in self.pieces}
-        if self.share.precision.mixed:
-            self._take([at for at, row in enumerate(self.rows) if mine & row.names])
-        self.reduce(self.share.compute_bytes)
-        self.spike("strategy_buffers", max(map(self._copied, self.reductions())))
-        if mine and not self.share.precision.mixed and not self.taken:
-            self.taken = set(range(len(self.rows)))
-            # In fp32 each micro-batch takes it anew, to be added to the one before.
-            self.add("grads" if self.first else "strategy_buffers", self.kept)
-        self.add("strategy_buffers", -self.large)
-        self.large = 0
-        self.emptied()
-
-    def _take(self, rows: Iterable[int]) -> None:
-        """Memory for the sums of rows, once each, in fp32 beside half gradients."""
-        for at in rows:
-            if at not in self.taken:
-                self.taken.add(at)
-                self.add("grads", FP32 * self.rows[at].part)
-
-    def _copied(self, slices: list[int]) -> int:
-        """Bytes of the copy in which several slices are put together, and of what is reduced, which
-        is in fp32.
-        """
-        copied = sum(slices) * self.share.compute_bytes if len(slices) > 1 else 0
-        return copied + (sum(slices) * FP32 if self.share.precision.mixed else 0)
-
-    def on_end(self) -> None:
-        self.flush()
-        self.add("strategy_buffers", -self.bucket_bytes())
-        if self.last and self.share.precision.mixed:
-            self._take(range(len(self.rows)))
-        if not self.first and not self.share.precision.mixed:
-            self.add("strategy_buffers", -self.kept)
-
-    def on_update(self) -> None:
-        self.prepare_update()
-        super().on_update()

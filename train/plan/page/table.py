@@ -130,6 +130,7 @@ COLUMNS = (
     Column("compute", "Forward and backward of a step", time_scale, _seconds("compute")),
     Column("wait", "For links, beyond what computing hides", time_scale, _seconds("wait")),
     Column("update", "Of the optimizer", time_scale, _seconds("update")),
+    Column("overhead", "The strategy's copies and code", time_scale, _seconds("overhead")),
     Column("step", "The least that a step takes", time_scale, lambda plan: plan.step_time_s),
     Column("per sample", "A step by its samples", time_scale, per_sample),
     Column("samples/s", "At the most, over all ranks", _plain, _samples_per_s),
