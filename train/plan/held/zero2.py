@@ -50,8 +50,8 @@ class Stage2(Flat):
         mine = {name for name in self.pending if name in self.pieces}
         if self.share.precision.mixed:
             self._take([at for at, row in enumerate(self.rows) if mine & row.names])
-        self.reduce(self.share.compute_bytes)
-        self.spike("strategy_buffers", max(map(self._copied, self.reductions())))
+        reductions = self.reduce(self.share.compute_bytes)
+        self.spike("strategy_buffers", max(map(self._copied, reductions)))
         if mine and not self.share.precision.mixed and not self.taken:
             self.taken = set(range(len(self.rows)))
             # In fp32 each micro-batch takes it anew, to be added to the one before.

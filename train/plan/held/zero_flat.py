@@ -116,12 +116,16 @@ class Flat(Holding):
         self.filled += count
         self.pending.append(weight)
 
-    def reduce(self, itemsize: int) -> None:
+    def reduce(self, itemsize: int) -> list[list[int]]:
         """ "average_tensor": what the bucket holds is divided and all-reduced in fp32, and what is
         this rank's kept: in fp32 by two copies, and added to what is there; in a half type it is
         added to fp32 sums.
+
+        Returns:
+            The reductions.
         """
-        for slices in self.reductions():
+        reductions = list(self.reductions())
+        for slices in reductions:
             passes = COPIED * itemsize
             if len(slices) > 1:
                 passes += COPIED * itemsize
@@ -135,6 +139,7 @@ class Flat(Holding):
         else:
             passes = 2 * COPIED if self.first or not self.reduced_early else 2 * COPIED + SUMMED
             self.overhead.copies(passes * FP32 * own)
+        return reductions
 
     def reductions(self) -> Iterator[list[int]]:
         """Sizes of the slices that "allreduce_and_scatter" takes together, in elements.
