@@ -150,6 +150,10 @@ class Holding:
         self._phase, self._module = "update", ""
         self.on_update()
 
+    def stages(self, events: Sequence[Event]) -> list[Sequence[Event]]:
+        """A micro-batch's events, in parts that different ranks compute one after the other."""
+        return [events]
+
     def run_bare(self) -> None:
         """What stands between the last backward and the update, of a number of parameters alone."""
         self.start()

@@ -117,7 +117,7 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
     traffic = kind.traffic(parallel, share, hidden_bytes(events))
     messages = holding.overhead.messages
     traffic = [replace(m, calls=messages[m.collective] or m.calls) for m in traffic]
-    parts, mfu = _time(parallel, share, place, events, traffic, holding)
+    parts, mfu = _time(share, place, events, traffic, holding)
     most = None
     if largest and place.memory_bytes is not None and subject.timeline is not None:
         most = largest_fitting(
@@ -205,7 +205,6 @@ def logits_bytes(events: Sequence[Event]) -> int:
 
 
 def _time(
-    parallel: Parallel,
     share: Share,
     place: Place,
     events: list[Event],
@@ -216,13 +215,12 @@ def _time(
     device = place.device
     if device is None or not events:
         return None, None
-    once = compute_seconds(events, device, share.precision)
-    if once is None:
+    once = [compute_seconds(piece, device, share.precision) for piece in holding.stages(events)]
+    stages = [seconds for seconds in once if seconds is not None]
+    if len(stages) < len(once):
         return None, None
-    stages = place.world_size // parallel.dp_degree(place.world_size)
-    stages = 1 if parallel.one_process else stages
-    # Equal stages; the first and last micro-batches leave the others idle.
-    compute = once / stages * (share.accumulation + stages - 1)
+    # One micro-batch passes them all; the others follow as the slowest lets them.
+    compute = sum(stages) + max(stages) * (share.accumulation - 1)
     # On a CPU what sends takes the cores of what computes.
     beside = place.device_kind == "cuda"
     hidden = sum(m.seconds(device, place.per_node) for m in traffic if m.hidden and beside)
@@ -237,7 +235,7 @@ def _time(
     }
     peak = rate(device, share.precision.compute_dtype, share.precision)
     assert peak is not None
-    flop = model_flop(events) * share.accumulation / stages
+    flop = model_flop(events) * share.accumulation / len(stages)
     return parts, flop / sum(parts.values()) / peak
 
 

@@ -67,6 +67,16 @@ def test_the_parts_of_a_step_are_all_of_it() -> None:
     assert min(plan.step_parts_s.values()) > 0
 
 
+def test_the_slowest_stage_of_a_pipeline_sets_the_pace() -> None:
+    # Two stages of 6 blocks with 7.1 million weights each; the last has 38.6 million more.
+    words = ["model=gpt2_124m", *NANO, "parallel=pipeline", "micro_batch_size=8"]
+    two, four = (planned(*words, f"global_batch_size={batch}") for batch in (16, 32))
+    pace = (_part(four, "compute") - _part(two, "compute")) / 2
+    all_stages = _part(two, "compute") - pace
+    share = (6 * 7.1 + 38.6) / (12 * 7.1 + 38.6)
+    assert pace / all_stages == pytest.approx(share, rel=0.05)
+
+
 def test_given_a_micro_batch_the_global_batch_grows() -> None:
     found = cells("-m", *NANO, "parallel=fsdp", "cluster.nnodes=1,4,512", "micro_batch_size=3")
     assert [_sizes(cell.plan) for cell in found] == [(6, 3, 1), (24, 3, 1), (3072, 3, 1)]

@@ -9,6 +9,10 @@ from train.plan.held.replicated import Replicated
 from train.plan.holding import Holding, Peak, Share
 from train.plan.trace import Event
 
+CODE = 200
+"""Python around a micro-batch on a stage, by operations that have nothing to do: measured on a CPU
+with a model so small that nothing else took long."""
+
 
 class Staged(Holding):
     """The stage that needs the most memory of all.
@@ -48,6 +52,11 @@ class Staged(Holding):
             most.peak.total, most.peak.parts, f"{most.peak.moment} (stage {self.stage})"
         )
         self._updated_shapes = most._updated_shapes
+        self.overhead = most.overhead
+
+    def stages(self, events: Sequence[Event]) -> list[Sequence[Event]]:
+        cuts = cut_events(events, len(self.share.facts.blocks), self.share.world_size)
+        return [[*forward, *backward] for forward, backward in zip(*cuts, strict=True)]
 
 
 class OneStage(Replicated):
@@ -77,6 +86,7 @@ class OneStage(Replicated):
         """
         self.start()
         share = self.share
+        self.overhead.runs(CODE * share.accumulation)
         edges = (self.number == 0) + (self.number == share.world_size - 1)
         self.add("activations", share.sample_bytes * share.rows * share.accumulation * edges / 2)
         # A buffer for each micro-batch at each end where something arrives.
@@ -89,6 +99,7 @@ class OneStage(Replicated):
         plain = [*forward, *backward]
         self.add("activations", saved * (self.ahead - 1))
         self.micro_batch(plain)
+        self.overhead.times = share.accumulation - 1
         if share.accumulation > self.ahead:
             self.first = False
             self.add("activations", self._let_go_late(events))
