@@ -45,8 +45,9 @@ class Device:
             a type that the device cannot compute in is left out.
         memory_bytes_per_s: between its memory and its cores.
         link_bytes_per_s: to another one on the node, in one direction.
-        network_bytes_per_s: to one on another node, in one direction; an assumption about
-            usual machines, not the device's own.
+        network_bytes_per_s: to one on another node, in one direction, by the adapter that is the
+            device's own; an assumption about usual machines. Collectives of all devices of a
+            node use all its adapters.
         per_node: as many there are on a usual node.
         shared: whether the ranks of a node share it, as they do a CPU: memory and FLOP/s are then
             the share of one of `per_node`.
@@ -54,6 +55,7 @@ class Device:
         attained: share of these rates that a model's step attains, by type; left out it is 1, the
             least time.
         collectives: measured ones by name; those that are left out go by the links' bandwidth.
+        knows_network: whether the figures between nodes are not those within one.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Device:
     attained: dict[str, float] = field(default_factory=dict)
     collectives: dict[str, Measured] = field(default_factory=dict)
     shared: bool = False
+    knows_network: bool = True
 
     def __post_init__(self) -> None:
         figures = {
@@ -86,6 +89,11 @@ class Device:
                 "device.flops has no float32: every run computes some operations in it. Give "
                 "the FLOP/s of matrix products by type, as in conf/device/a100_80gb.yaml."
             )
+
+    @property
+    def measured(self) -> bool:
+        """Whether its times are what a machine attains, and not the least that is possible."""
+        return bool(self.attained)
 
     def among(self, ranks: int) -> Device:
         """What each of so many ranks of a node has of it: more, where fewer share it."""

@@ -47,6 +47,12 @@ class Forecast:
         """In words."""
         return f"{said(self.total)} of {said(self.memory)} on a rank at the peak ({self.moment})"
 
+    def cure(self) -> str:
+        """What takes less."""
+        if self.parts["activations"] > self.total / 2:
+            return "A smaller micro_batch_size or model.checkpointing=full takes less."
+        return "A strategy that divides what a rank holds, as parallel=fsdp, takes less."
+
     def record(self) -> dict[str, Any]:
         """As the run's provenance has it."""
         return {

@@ -114,11 +114,11 @@ class Plan:
         if found.close or not found.fits:
             what = "is close to" if found.fits else "is more than"
             told.append(
-                f"the memory that a rank will hold {what} what there is: {found.line()}. A smaller "
-                "micro_batch_size, model.checkpointing=full or parallel=fsdp take less."
+                f"the memory that a rank will hold {what} what there is: {found.line()}. "
+                f"{found.cure()}"
             )
         free = free_host_memory() if self.device == "cpu" else None
-        if free is not None and found.total * self.local_world_size > free:
+        if free is not None and found.fits and found.total * self.local_world_size > free:
             told.append(
                 f"the ranks here will hold up to {said(found.total * self.local_world_size)}, and "
                 f"of this machine's memory {said(free)} are free now: other programs have the rest."

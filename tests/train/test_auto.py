@@ -40,7 +40,7 @@ def test_the_fastest_is_taken_and_the_others_are_told_of(tmp_path: Path) -> None
     taken, others, refused = [line for line in plan.lines() if line.startswith("auto")]
     assert taken.startswith("auto        parallel=ddp 65.9 MB, ")
     assert "10%" in taken
-    assert taken.endswith("x CPU core, assumed")
+    assert "times of assumed CPU cores, " in taken
     assert "others: pipeline 32.9 MB, " in others
     assert "; zero3 " in others
     assert "single cannot be here: parallel=single lives in one process, and " in refused
@@ -117,7 +117,7 @@ def test_ranks_that_share_a_core_have_less_of_it_each(tmp_path: Path) -> None:
     words = ("parallel.among=[ddp]", "global_batch_size=null", "micro_batch_size=1")
     plan = planned(tmp_path, f"cluster.nproc_per_node={2 * cores}", *words)
     assert plan.choice is not None
-    assert plan.choice.times == "0.5 x CPU core, assumed"
+    assert plan.choice.times == "assumed CPU cores, 0.5 a rank"
 
 
 def test_where_none_fits_the_least_can_be_tried(

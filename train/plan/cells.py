@@ -61,7 +61,9 @@ def marked(cells: Sequence[PlannedCell], margin: float = MARGIN) -> list[Planned
     timed = [cell for cell in fitting if per_sample(cell.plan) is not None]
     if timed:
         best = min(timed, key=lambda cell: (per_sample(cell.plan), peak(cell)))
-        reason = f"the fastest that leaves {margin:.0%} of the device free"
+        steps = {samples_of(cell.plan) for cell in timed}
+        fastest = "the fastest" if len(steps) == 1 else "the fastest for a sample"
+        reason = f"{fastest} that leaves {margin:.0%} of the device free"
     else:
         best = min(fitting, key=peak)
         reason = f"the least memory; no time is known {_why_no_time(best.plan)}"
@@ -80,6 +82,15 @@ def _why_no_time(plan: Plan | None) -> str:
     return f"of {plan.cell['device']} in this precision"
 
 
+def none_taken(plans: Sequence[Plan]) -> tuple[str, str]:
+    """Why none of the plans is one to take, and what would help."""
+    if any(fits(plan, 0.0) for plan in plans):
+        return f"none leaves {MARGIN:.0%} of the device free", (
+            "a smaller micro-batch, more ranks or checkpointing would"
+        )
+    return "none fits", "more ranks, checkpointing, or a smaller model"
+
+
 def fits(plan: Plan, margin: float = MARGIN) -> bool:
     """Whether a plan leaves the margin; any does where no memory is known."""
     if plan.device_bytes is None:
@@ -95,6 +106,12 @@ def peak(cell: PlannedCell) -> int:
 
 def per_sample(plan: Plan | None) -> float | None:
     """Seconds of a step for each of its samples."""
-    if plan is None or plan.step_time_s is None or plan.sizes is None:
+    samples = samples_of(plan)
+    if plan is None or plan.step_time_s is None or samples is None:
         return None
-    return plan.step_time_s / plan.sizes["global_batch_size"]
+    return plan.step_time_s / samples
+
+
+def samples_of(plan: Plan | None) -> int | None:
+    """Of a step, over all ranks."""
+    return plan.sizes["global_batch_size"] if plan is not None and plan.sizes else None

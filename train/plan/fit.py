@@ -33,6 +33,11 @@ def largest_fitting(memory: int, peak: Callable[[int], int]) -> int:
     return low
 
 
+def samples(most: int) -> str:
+    """The largest micro-batch in words."""
+    return f"{most:,}" if most < LARGEST else f"over {LARGEST:,}"
+
+
 def _guess(low: int, high: int, memory: int, peak: Callable[[int], int]) -> int:
     """Where a straight line through both ends meets the memory, inside."""
     below, above = peak(low), peak(high)

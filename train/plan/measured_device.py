@@ -77,6 +77,7 @@ def device_of(report: dict[str, Any], name: str) -> Device:
         attained={TYPES[key]: min(r["attained"][key] for r in ranks) for key in ranks[0]["flops"]},
         collectives=_collectives(report["collectives"], cluster["world_size"]),
         shared=shared,
+        knows_network=True in rates,
     )
 
 

@@ -56,7 +56,7 @@ def device_here(composer: Composer, kind: str, threads: float) -> Device | None:
     if kind == "cpu":
         core = device_named(composer, CORE, "device")
         flops = {name: threads * rate for name, rate in core.flops.items()}
-        return replace(core, name=f"{threads:g} x {core.name}", flops=flops)
+        return replace(core, name=f"{core.name}, {threads:g} a rank", flops=flops)
     import torch
 
     return same_kind(composer, torch.cuda.get_device_name(0), torch.cuda.get_device_properties(0))

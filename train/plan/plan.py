@@ -52,8 +52,10 @@ class Plan:
         step_parts_s: what that is made of: `compute`, `wait` for links beyond what computing
             hides, `update` of the optimizer, `overhead` of the strategy's copies and code; None as
             above.
-        mfu: model FLOP over what the device could compute in that time.
+        mfu: FLOP of the model's forward and backward, without what checkpointing computes again,
+            over what the device could compute in that time at its best in the type.
         notes: what a reader has to know besides.
+        measured: whether times are by a check of a machine; else they are the least possible.
     """
 
     cell: dict[str, Any]
@@ -71,6 +73,7 @@ class Plan:
     step_parts_s: dict[str, float] | None
     mfu: float | None
     notes: tuple[str, ...]
+    measured: bool = False
 
     @property
     def headroom(self) -> int | None:
@@ -163,9 +166,11 @@ def plan(config: DictConfig, place: Place, activations: Activations, largest: bo
         mfu=mfu,
         notes=(
             *notes,
-            *_about_strategy(kind.unseen(parallel), holding.outside),
+            *_about_strategy(kind.unseen(parallel, gpu), holding.outside),
             *_about_types(precision, device),
+            *_about_network(place),
         ),
+        measured=device is not None and device.measured,
     )
 
 
@@ -188,8 +193,9 @@ def _sizes(
     step = sizes.solve(None, 1, accumulation, degree, accumulation)
     note = (
         f"global_batch_size={config.global_batch_size}, the default, does not divide over "
-        f"{place.world_size:,} ranks: planned with micro_batch_size=1, that is "
-        f"global_batch_size={step.global_batch_size}"
+        f"{place.world_size:,} ranks of parallel={parallel.name}, which takes "
+        f"{degree * accumulation:,} micro-batches or a multiple: planned with micro_batch_size=1, "
+        f"that is global_batch_size={step.global_batch_size}"
     )
     return step, (note,)
 
@@ -246,6 +252,15 @@ def _about_strategy(unseen: str, outside: int) -> Iterator[str]:
         yield (
             f"{said(outside)} of a rank lie outside its device, as parallel.offload_* say; no time "
             "is counted for their travel, nor for an update on the CPU"
+        )
+
+
+def _about_network(place: Place) -> Iterator[str]:
+    device = place.device
+    if device is not None and place.nodes > 1 and not device.knows_network:
+        yield (
+            f"{device.name} was checked on one node: links between nodes are taken for as fast as "
+            "those within, and waits are too short. Check where the run will be, on several nodes"
         )
 
 

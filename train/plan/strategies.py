@@ -34,7 +34,7 @@ class Kind:
             bare number of parameters).
         traffic: the messages of a step.
         spread: which parts the strategy divides among how many ranks, as papers count.
-        unseen: what of the strategy's options the plan goes without, for a reader.
+        unseen: what the plan goes without, on GPUs or not, for a reader.
         tied: whether a weight that several parts of the model share is one on a rank.
     """
 
@@ -43,7 +43,7 @@ class Kind:
     traffic: Callable[[Any, Share, int], list[Message]]
     spread: Callable[[Any, int], Spread]
     own_linear: Callable[[Any], bool] = lambda strategy: False
-    unseen: Callable[[Any], str] = lambda strategy: ""
+    unseen: Callable[[Any, bool], str] = lambda strategy, gpu: ""
     tied: bool = True
 
     def way(self, strategy: Parallel, precision: Precision, gpu: bool) -> Way:
@@ -56,13 +56,17 @@ def _ddp(ddp: Any, share: Share, model: nn.Module | None) -> Holding:
     return kind(share, ddp.bucket_cap_mb * MIB)
 
 
-def _hook(ddp: Any) -> str:
+def _hook(ddp: Any, gpu: bool) -> str:
     if ddp.comm_hook is None:
         return ""
     return f"parallel.comm_hook={ddp.comm_hook}: planned without its copies, and as if it sent all"
 
 
-def _extra(zero: Any) -> str:
+def _one_gpu(dp: Any, gpu: bool) -> str:
+    return "parallel=dp: planned on one GPU alone, whatever a node has" if gpu else ""
+
+
+def _extra(zero: Any, gpu: bool) -> str:
     keys = ", ".join(zero.options.extra)
     return f"parallel.extra ({keys}): planned by its sizes of buckets alone" if keys else ""
 
@@ -106,7 +110,11 @@ KINDS: dict[str, Kind] = {
         False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()
     ),
     "components.parallel.dp.DP": Kind(
-        False, lambda _, share, __: Replicated(share), _nothing, lambda _, world: Spread()
+        False,
+        lambda _, share, __: Replicated(share),
+        _nothing,
+        lambda _, world: Spread(),
+        unseen=_one_gpu,
     ),
     "components.parallel.ddp.DDP": Kind(
         False, _ddp, traffic.of_ddp, lambda _, world: Spread(), unseen=_hook

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from train.check.table import duration
-from train.plan.cells import PlannedCell
+from train.plan.cells import PlannedCell, none_taken
+from train.plan.fit import samples
 from train.plan.names import planned, refusals
 from train.plan.plan import Plan
 from train.units import in_unit, said, unit_of
@@ -90,14 +91,18 @@ def _ends(plan: Plan) -> list[str]:
         left = f"{size} left of" if plan.headroom >= 0 else f"does not fit: {size} more than"
         lines.append(f"device      {left} {all_of_it}")
     if plan.largest_micro_batch is not None:
-        lines.append(f"micro-batch {plan.largest_micro_batch} at the most")
+        lines.append(f"micro-batch {samples(plan.largest_micro_batch)} at the most")
     for message in plan.traffic:
         lines.append(
             f"traffic     {message['collective']} of {said(message['bytes'])} a step over "
             f"{message['ranks']:,} ranks, {said(message['sent_bytes'])} sent by each"
         )
     if plan.step_time_s is not None:
-        lines.append(f"step        {duration(plan.step_time_s)} at the least, MFU {plan.mfu:.2f}")
+        how = "by the check" if plan.measured else "at the least"
+        lines.append(f"step        {duration(plan.step_time_s)} {how}, MFU {plan.mfu:.2f}")
+    if plan.step_parts_s is not None:
+        parts = (f"{part} {duration(time)}" for part, time in plan.step_parts_s.items() if time)
+        lines.append(f"            {', '.join(parts)}")
     return [*lines, *(f"note        {note}" for note in plan.notes)]
 
 
@@ -130,19 +135,24 @@ def print_cells(cells: Sequence[PlannedCell], file: TextIO) -> None:
                 *(in_unit(plan.per_rank[part], unit) for part in _SHORT),
                 in_unit(plan.per_rank["total_peak"], unit),
                 left,
-                "" if largest is None else str(largest),
+                "" if largest is None else samples(largest),
                 step,
             )
         console.print(table)
         console.print()
-        _line(console, "of the rank that needs the most; largest: micro-batch that fits")
+        _line(
+            console,
+            "the largest that each part becomes, at different moments, on the rank that needs the "
+            "most; buffers are the strategy's; largest: micro-batch that fits",
+        )
         for note in notes_of(plans):
             _line(console, f"note        {note}")
     for cell, name, _ in rows:
         if cell.best:
             _line(console, f"take        {name.words}: {cell.reason}")
     if rows and not any(cell.best for cell in cells):
-        _line(console, "take        none fits: more ranks, checkpointing, or a smaller model")
+        none, cure = none_taken(plans)
+        _line(console, f"take        {none}: {cure}")
     for refusal, who in refusals(cells).items():
         _line(console, f"refused     {'; '.join(who)}: {refusal}")
 

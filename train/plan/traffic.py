@@ -43,8 +43,13 @@ class Message:
         if known is not None:
             more = _sent(self.collective, self.ranks) / _sent(self.collective, known.ranks)
             return more * self.calls * known.seconds(self.size / self.calls)
-        across = (self.reach or self.ranks) > per_node
-        return self.sent / (device.network_bytes_per_s if across else device.link_bytes_per_s)
+        reach = self.reach or self.ranks
+        if reach <= per_node:
+            return self.sent / device.link_bytes_per_s
+        # NCCL's rings leave a node by the adapters of all its ranks at once.
+        members = 1 if self.collective == "send" else max(1, per_node * self.ranks // reach)
+        rings = members * device.network_bytes_per_s
+        return self.sent / min(device.link_bytes_per_s, rings)
 
 
 def latency(collective: str, device: Device) -> float:

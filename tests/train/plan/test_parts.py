@@ -183,9 +183,16 @@ def test_the_network_is_what_counts_between_nodes() -> None:
         per_node=4,
     )
     assert Message("all-gather", 800, 4).seconds(device, 4) == 6  # 3/4 of it, over links
-    assert Message("all-gather", 800, 8).seconds(device, 4) == 70  # 7/8 of it, over the network
-    # Two replicas of eight ranks each: every pair lies on two nodes.
+    # 7/8 of it, over the network, which four ranks of a node use at once.
+    assert Message("all-gather", 800, 8).seconds(device, 4) == 700 / 40
+    # As many adapters as would do more than the links do not.
+    assert Message("all-gather", 800, 32).seconds(device, 16) == 31 / 32 * 800 / 100
+    # Two replicas of eight ranks each: every pair lies on two nodes, and has one adapter on each.
     assert Message("all-reduce", 800, 2, 16).seconds(device, 4) == 80
+    # Four replicas of two ranks each: of the four ranks that reduce together two lie on a node.
+    assert Message("all-reduce", 800, 4, 8).seconds(device, 4) == 1200 / 20
+    # One stage hands over to the next.
+    assert Message("send", 800, 8).seconds(device, 4) == 80
 
 
 def test_checkpointing_leaves_less_and_computes_more() -> None:

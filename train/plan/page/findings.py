@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from train.check.table import duration
 from train.compare.report.frame import Finding
 from train.compare.report.numbers import significant
-from train.plan.cells import PlannedCell, per_sample
+from train.plan.cells import PlannedCell, none_taken, per_sample
 from train.plan.names import Planned, planned
 from train.plan.page.payload import FITS, TIGHT, TOO_LARGE, state_of
 from train.plan.plan import Plan
@@ -35,7 +35,11 @@ def _alone(plan: Plan) -> list[Finding]:
             )
         )
     if plan.step_time_s is not None:
-        told = f"at the least; MFU {plan.mfu:.2f}, as kernels never reach the data sheet"
+        told = (
+            f"by the check; MFU {plan.mfu:.2f}"
+            if plan.measured
+            else f"at the least; MFU {plan.mfu:.2f}, as kernels never reach the data sheet"
+        )
         found.append(Finding("Step", duration(plan.step_time_s), told))
     return found
 
@@ -43,7 +47,8 @@ def _alone(plan: Plan) -> list[Finding]:
 def _best(rows: Sequence[Planned]) -> Finding:
     best = next(((cell, name) for cell, name, _ in rows if cell.best), None)
     if best is None:
-        return Finding("Take", "none fits", "More ranks, checkpointing, or a smaller model.")
+        none, cure = none_taken([plan for _, _, plan in rows])
+        return Finding("Take", none, f"{cure[0].upper()}{cure[1:]}.")
     return Finding("Take", best[1].cell, best[0].reason)
 
 

@@ -131,8 +131,8 @@ COLUMNS = (
     Column("wait", "For links, beyond what computing hides", time_scale, _seconds("wait")),
     Column("update", "Of the optimizer", time_scale, _seconds("update")),
     Column("overhead", "The strategy's copies and code", time_scale, _seconds("overhead")),
-    Column("step", "The least that a step takes", time_scale, lambda plan: plan.step_time_s),
+    Column("step", "Of a step in all", time_scale, lambda plan: plan.step_time_s),
     Column("per sample", "A step by its samples", time_scale, per_sample),
-    Column("samples/s", "At the most, over all ranks", _plain, _samples_per_s),
+    Column("samples/s", "Over all ranks", _plain, _samples_per_s),
     Column("MFU", "Model FLOP over the device's best", _plain, lambda plan: plan.mfu),
 )

@@ -3,7 +3,7 @@ const TIME_LAYERS = [
   ["compute", "computes", "ddp", ""],
   ["wait", "waits for links", "fsdp", "/"],
   ["update", "updates", "zero1", "x"],
-  ["overhead", "copies", "zero3", "."],
+  ["overhead", "overhead", "zero3", "."],
 ];
 chosen.per = batches ? "sample" : "step";
 const perSwitch = document.querySelector('[data-sets="per"]');
