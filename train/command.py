@@ -13,7 +13,7 @@ from components.cluster.gang import start_server
 from components.cluster.joined import Joined
 from components.cluster.node_count import elastic
 from components.cluster.preemption import PREEMPTED, Notice
-from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts
+from components.cluster.signals import Interrupted, call_on_signal, raise_interrupts, raise_missed
 from components.cluster.slurm import refuse_unused
 from components.errors import ConfigError
 from components.logger.stream import unfailing_streams
@@ -124,6 +124,7 @@ def command(argv: list[str], gang: Joined | None) -> int:
         # Its imports take as long as the checks here, and meanwhile another core.
         start_server(preload(jobs[0].config))
     check_jobs(jobs)
+    raise_missed()
     if line.multirun:
         return _sweep(line, jobs, dry_run)
     (job,) = jobs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.cluster.signals import HEEDED, ignored
+from components.cluster.signals import HEEDED, held
 from components.errors import ConfigError
 
 NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
@@ -69,7 +69,7 @@ def checked_out(folder: Path, noted: dict[str, Any], otherwise: Path) -> Iterato
             _apply(place, patch)
         yield Tree(_top(top), place.resolve(), _lacks(noted))
     finally:
-        with ignored(*HEEDED):
+        with held(*HEEDED):
             _remove(repository, place)
 
 

@@ -16,14 +16,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 
 from components.cluster.cluster import Cluster
 from components.cluster.joined import Joined
 from components.cluster.oom import oom_kills
 from components.cluster.preemption import PREEMPTED, Notice
-from components.cluster.signals import HEEDED, ignored
+from components.cluster.signals import HEEDED, held
+
+DEAF = "components.cluster.deaf"
+"""The first module that the server imports."""
 
 PRELOAD = ("torch", "torch.distributed", "torch._dynamo", "numpy", "omegaconf", "hydra")
 """What the server imports before the first fork; the first optimizer step needs dynamo."""
@@ -149,10 +152,13 @@ def start_server(preload: Sequence[str] = ()) -> None:
     Args:
         preload: further modules that it imports. They must start no thread and touch no device.
     """
-    multiprocessing.set_forkserver_preload([*PRELOAD, *preload])
+    multiprocessing.set_forkserver_preload([DEAF, *PRELOAD, *preload])
     # A Ctrl-C at the terminal and a scheduler's SIGTERM reach every process. It is the
     # controller that acts on them; without the server, it would lose sight of its ranks.
-    with ignored(*HEEDED):
+    with held(*HEEDED):
+        # The server's start asks for the tracker's, which ends by letting signals through again.
+        resource_tracker.ensure_running()
+    with held(*HEEDED):
         forkserver.ensure_running()
 
 
@@ -204,7 +210,7 @@ def _warn(processes: Iterable[BaseProcess], signum: signal.Signals) -> None:
 
 def _end(processes: Sequence[BaseProcess]) -> None:
     """End whatever still runs: by force, since ranks take SIGTERM for a warning. Bounded."""
-    with ignored(*HEEDED):
+    with held(*HEEDED):
         deadline = time.monotonic() + GONE_S
         for process in processes:
             if process.is_alive():

@@ -42,11 +42,24 @@ def raise_interrupts() -> None:
     """
 
     def interrupt(signum: int, frame: object) -> None:
+        global _raised
         ignore(HEEDED)
+        _raised = signum
         raise Interrupted(signum)
 
     for number in _heeded():
         signal.signal(number, interrupt)
+
+
+def raise_missed() -> None:
+    """Raise Interrupted again if a signal has come. What a handler raises within an import may get
+    lost there: C code that tries to import something goes on without it.
+    """
+    if _raised is not None:
+        raise Interrupted(_raised)
+
+
+_raised: int | None = None
 
 
 def call_on_signal(act: Callable[[int], None]) -> None:
@@ -100,11 +113,12 @@ def _pass(signum: int, frame: object) -> None:
 
 
 @contextmanager
-def ignored(*numbers: signal.Signals) -> Iterator[None]:
-    """Inside, these signals are ignored, and so in processes that are started there."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+def held(*numbers: signal.Signals) -> Iterator[None]:
+    """Inside, these signals wait: they are acted on at its end. Processes that are started there
+    have them blocked until they unblock them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -24,7 +24,7 @@ from omegaconf import DictConfig
 
 from components.cluster.gang import die_with_controller, start_server
 from components.cluster.preemption import PREEMPTED, Notice
-from components.cluster.signals import HEEDED, Interrupted, ignored, raise_interrupts
+from components.cluster.signals import HEEDED, Interrupted, held, raise_interrupts
 from train import status
 from train.preload import preload
 from train.sweep import job
@@ -187,7 +187,7 @@ class Slots:
 
     def _end(self) -> None:
         """No job is left, or all are to end now. Bounded."""
-        with ignored(*HEEDED):
+        with held(*HEEDED):
             for slot in self._slots:
                 slot.pipe.close()
             if any(slot.cell for slot in self._slots):
@@ -204,7 +204,7 @@ def _start(share: Share, modules: tuple[str, ...]) -> _Slot:
     ours, theirs = context.Pipe()
     args = (share, theirs, modules, sys.orig_argv)
     process = context.Process(target=_lead_jobs, args=args, name="slot")
-    with ignored(*HEEDED):
+    with held(*HEEDED):
         process.start()
     theirs.close()
     return _Slot(share, process, ours)
