@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from components.errors import ConfigError
+
+TYPES = ("float32", "tf32", "bfloat16", "float16")
+"""Of matrix products."""
+
+
+def _above(least: float, value: object) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return math.isfinite(value) and value > least
 
 
 @dataclass(frozen=True)
@@ -19,6 +30,13 @@ class Measured:
 
     ranks: int
     points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        sizes = [size for size, _ in self.points]
+        if self.ranks < 2 or not sizes or sorted(set(sizes)) != sizes:
+            raise ConfigError(f"a collective of {self.ranks} ranks over messages of {sizes} bytes")
+        if not all(_above(0, size) and _above(0, seconds) for size, seconds in self.points):
+            raise ConfigError(f"a collective's bytes and seconds {self.points} must be above 0")
 
     def seconds(self, size: float) -> float:
         """Of a message of so many bytes: between two that were measured on a straight line, beyond
@@ -73,6 +91,13 @@ class Device:
     knows_network: bool = True
 
     def __post_init__(self) -> None:
+        for group in ("flops", "attained"):
+            by_type = getattr(self, group)
+            if not isinstance(by_type, Mapping):
+                raise ConfigError(f"device.{group}={by_type} must be figures by type.")
+            for name in by_type:
+                if name not in TYPES:
+                    raise ConfigError(f"device.{group}.{name}: the types are {', '.join(TYPES)}.")
         figures = {
             "memory_bytes": self.memory_bytes,
             "memory_bytes_per_s": self.memory_bytes_per_s,
@@ -80,10 +105,22 @@ class Device:
             "network_bytes_per_s": self.network_bytes_per_s,
             "per_node": self.per_node,
             **{f"flops.{name}": rate for name, rate in self.flops.items()},
+            **{f"attained.{name}": share for name, share in self.attained.items()},
         }
         for key, value in figures.items():
-            if not value > 0:
-                raise ConfigError(f"device.{key}={value} must be above 0.")
+            if not _above(0, value):
+                raise ConfigError(f"device.{key}={value} must be a number above 0.")
+        if not isinstance(self.per_node, int):
+            raise ConfigError(f"device.per_node={self.per_node} must be a whole number.")
+        if any(share > 1 for share in self.attained.values()):
+            raise ConfigError(f"device.attained={dict(self.attained)} must be shares, up to 1.")
+        if self.operation_s != 0 and not _above(0, self.operation_s):
+            raise ConfigError(f"device.operation_s={self.operation_s} must be seconds, 0 or more.")
+        if not all(isinstance(one, Measured) for one in self.collectives.values()):
+            raise ConfigError(
+                "device.collectives cannot be written by hand: they are those of a check's file, "
+                "cluster.device=FILE of python -m train.check --json FILE. Leave them out."
+            )
         if "float32" not in self.flops:
             raise ConfigError(
                 "device.flops has no float32: every run computes some operations in it. Give "

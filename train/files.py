@@ -8,12 +8,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from components.errors import ConfigError
+
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace `path` in one move: a reader never sees half a file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except BaseException:  # a full disk would be left fuller
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -24,6 +30,22 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Replace `path` by `value` as strict JSON in one move."""
     write_text(path, json.dumps(finite(value), indent=2, allow_nan=False) + "\n")
+
+
+def refuse_unwritable(named: str, path: Path) -> None:
+    """Before long work: that a file can be written in the end. A device would be replaced by one.
+
+    Args:
+        named: how the user has named it.
+
+    Raises:
+        ConfigError: when not.
+    """
+    place = path.resolve()
+    if (place.exists() and not place.is_file()) or not os.access(place.parent, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{named}: no file can be written there. Give a path in a folder of yours."
+        )
 
 
 def read_json(path: Path) -> dict[str, Any]:

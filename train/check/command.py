@@ -70,9 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _check(overrides: list[str], quick: bool, path: Path | None, gang: Joined | None) -> None:
     from components.cluster.gang import start_server
     from train.check.plan import plan_check
+    from train.files import refuse_unwritable
 
     started = time.monotonic()
-    _check_json(path)
+    if path is not None:
+        refuse_unwritable(f"--json {path}", path)
     if gang is None:
         start_server(("train.check.rank",))
     plan = plan_check(overrides, quick, gang)
@@ -126,17 +128,6 @@ def _tell(
         except OSError as error:
             raise CheckFailed(f"{path} could not be written: {error.strerror or error}") from error
         print(f"all numbers: {path}", flush=True)
-
-
-def _check_json(path: Path | None) -> None:
-    """Refuse a file that could not be written in the end. A device would be replaced by one."""
-    if path is None:
-        return
-    place = path.resolve()
-    if (place.exists() and not place.is_file()) or not os.access(place.parent, os.W_OK):
-        raise ConfigError(
-            f"--json {path}: no file can be written there. Give a path in a folder of yours."
-        )
 
 
 def _end(gang: Joined | None, code: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from components.errors import ConfigError
@@ -59,9 +59,14 @@ def _plan(argv: list[str]) -> None:
     from train.plan.words import read
 
     words = read(argv)
-    _check_file("plan.json", words.json)
-    _check_file("plan.page", words.page)
-    from train.files import write_json
+    from train.files import refuse_unwritable, write_json
+
+    files = {"plan.json": words.json, "plan.page": words.page}
+    for key, path in files.items():
+        if path is not None:
+            refuse_unwritable(f"{key}={path}", path)
+    if words.json and words.page and words.json.resolve() == words.page.resolve():
+        raise ConfigError(f"plan.json={words.json} plan.page={words.page}: one file for both.")
     from train.plan.cells import plan_cells
     from train.plan.table import print_cells, print_plan
 
@@ -76,20 +81,21 @@ def _plan(argv: list[str]) -> None:
         print_plan(cell.plan, sys.stdout)
         numbers = cell.plan.as_json()
     if words.json is not None:
-        write_json(words.json.resolve(), numbers)
+        with _told("plan.json", words.json):
+            write_json(words.json.resolve(), numbers)
         print(f"all numbers: {words.json}")
     if words.page is not None:
         from train.plan.page import write_page
 
-        write_page(cells, f"python -m train.plan {shlex.join(argv)}", words.page.resolve())
+        with _told("plan.page", words.page):
+            write_page(cells, f"python -m train.plan {shlex.join(argv)}", words.page.resolve())
         print(f"page: {words.page}")
 
 
-def _check_file(key: str, path: Path | None) -> None:
-    if path is None:
-        return
-    place = path.resolve()
-    if place.is_dir() or not os.access(place.parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"{key}={path}: no file can be written there. Give a path in a folder of yours."
-        )
+@contextmanager
+def _told(key: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(f"{key}={path} could not be written: {why}.") from error

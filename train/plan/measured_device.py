@@ -13,6 +13,9 @@ KINDS: dict[str, Literal["cpu", "cuda"]] = {"cpu": "cpu", "cuda": "cuda"}
 
 TYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
+WRONG = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ConfigError)
+"""What comes of figures that are missing, or are none."""
+
 NAMES = {"ring": "send"}
 """What the plan calls otherwise."""
 
@@ -38,7 +41,7 @@ def read_device(path: Path, key: str) -> Device:
     try:
         whole = not report.get("quick") and "attained" in report["ranks"][0]
         device = device_of(report, path.name) if whole else None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except WRONG as error:
         raise ConfigError(
             f"{key}={path}: this is no whole file of a check ({type(error).__name__}: {error}). "
             f"Make it anew: python -m train.check --json {path.name}"
@@ -82,9 +85,11 @@ def device_of(report: dict[str, Any], name: str) -> Device:
 
 
 def _collectives(entries: list[dict[str, Any]], ranks: int) -> dict[str, Measured]:
+    if ranks == 1:
+        return {}
     points: dict[str, list[tuple[float, float]]] = {}
     for entry in entries:
-        if "bytes" in entry:
+        if entry.get("bytes") is not None:
             name = NAMES.get(entry["name"], entry["name"])
             points.setdefault(name, []).append((entry["bytes"], entry["seconds"]))
     return {name: Measured(ranks, tuple(sorted(some))) for name, some in points.items()}

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from components.device import Device
 from components.errors import ConfigError
-from train.hydra_api import Composer
+from train.hydra_api import Composer, HydraException
 from train.kinds import build_kind
 from train.nearest import hint
 from train.plan.measured_device import read_device
@@ -33,15 +35,24 @@ def device_named(
     """
     if name.endswith(".json"):
         return read_device(Path(name), key)
-    if not composer.has_option("device", name):
+    if ".." in name or not composer.has_option("device", name):
         known = composer.options("device")
         raise ConfigError(
             f"{key}={name}: no such device. {hint(name, known)} ".rstrip()
             + f" Known are {here}, and {', '.join(known)}; another is a file in conf/device, or "
             "in device/ of a --config-dir, or one of python -m train.check --json."
         )
-    config = composer.compose([f"+device={name}"])
-    node = DictConfig(OmegaConf.to_container(config.device, resolve=True))
+    try:
+        config = composer.compose([f"+device={name}"])
+        node = DictConfig(OmegaConf.to_container(config.device, resolve=True))
+    except (OmegaConfBaseException, HydraException, YAMLError, AttributeError) as error:
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ConfigError(f"{key}={name}: its file is no config of a device ({told}).") from error
+    if "_target_" not in node:
+        raise ConfigError(
+            f"{key}={name}: its file has no _target_. Begin it with defaults: [a100_80gb], and "
+            "change what differs."
+        )
     device: Device = build_kind(Device, node, "device")
     return device
 

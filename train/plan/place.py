@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from components.cluster.cluster import Cluster
+from components.cluster.cluster import MOST, Cluster
 from components.cluster.device_memory import rank_memory
 from components.device import Device
 from components.errors import ConfigError
@@ -57,7 +57,7 @@ def place_of(
         ConfigError: when the cluster cannot be.
     """
     node = config.cluster
-    nodes = node.get("nnodes") or 1
+    nodes = 1 if node.get("nnodes") is None else node.nnodes
     if isinstance(nodes, str):
         raise ConfigError(
             f"cluster.nnodes={nodes}: a plan is for one number of nodes at a time. Give one, or "
@@ -67,6 +67,9 @@ def place_of(
         per_node = node.nproc_per_node
         if per_node == "auto":
             per_node = 1 if one_process else device.per_node
+        for key, number in (("nnodes", nodes), ("nproc_per_node", per_node)):
+            if not 0 < number <= MOST:
+                raise ConfigError(f"cluster.{key}={number} must be above 0, and at most {MOST:g}.")
         device = device.among(per_node)
         return Place(nodes, per_node, device.kind, device, int(device.memory_bytes), sizes_given)
     cluster: Cluster = build_kind(Cluster, node, "cluster")

@@ -71,6 +71,9 @@ def read(argv: list[str]) -> Words:
         ConfigError: for the first thing that cannot be.
     """
     own = {key: value for key, value in map(_own, argv) if key}
+    for key in ("plan.json", "plan.page"):
+        if own.get(key) in ("", "null"):
+            raise ConfigError(f"{key}={own[key]} must name a file.")
     words = [word for word in argv if not _own(word)[0]]
     named = [word for word in words if key_of(word) == DEVICE]
     words = [word for word in words if word not in named]
@@ -101,6 +104,8 @@ def read(argv: list[str]) -> Words:
             Asked(job, device, (*typed, *(word for word in job.overrides if word not in untyped)))
             for job in jobs
         ]
+    if not cells:
+        raise ConfigError(f"{named[-1]} names no device.")
     return Words(
         cells=cells,
         json=Path(own["plan.json"]) if own.get("plan.json") else None,

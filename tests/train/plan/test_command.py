@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from pathlib import Path
 
@@ -78,6 +80,14 @@ def test_several_cells_and_the_one_to_take(capsys: pytest.CaptureFixture[str]) -
         (["plan.all=yes"], "plan.all=yes must be true or false"),
         (["plan.json=/nowhere/plan.json"], "plan.json=/nowhere/plan.json: no file can be written"),
         (["plan.page=/nowhere/plan.html"], "plan.page=/nowhere/plan.html: no file can be written"),
+        (["plan.json=/dev/null"], "plan.json=/dev/null: no file can be written"),
+        (["plan.json="], "plan.json= must name a file"),
+        (["plan.json=a", "plan.page=./a"], "plan.json=a plan.page=a: one file for both"),
+        (["-m", "cluster.device=glob(*)"], "names no device"),
+        (["cluster.device=../device/a100_80gb"], "no such device"),
+        ([*NANO, "cluster.nproc_per_node=0"], "cluster.nproc_per_node=0 must be above 0"),
+        ([*NANO, "cluster.nnodes=0"], "cluster.nnodes=0 must be above 0"),
+        ([*NANO, "cluster.nnodes=-1"], "cluster.nnodes=-1 must be above 0"),
         (["model=parameters", "model.count=0"], "must be a whole number of parameters"),
         (["model=parameters", "model.count=1e9", "parallel=pipeline"], "has none. Take a model"),
         (["parallel=pipeline", *NANO, "cluster.nproc_per_node=8"], "each stage needs at least one"),
@@ -156,3 +166,16 @@ def test_all_is_every_strategy_in_every_precision() -> None:
 def test_one_number_of_nodes_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster.nnodes=1:2"]) == 2
     assert "cluster.nnodes=1,2" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_told_and_left_no_fuller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    path = tmp_path / "plan.json"
+    assert main([*NANO, "parallel=ddp", f"plan.json={path}"]) == 2
+    assert f"plan.json={path} could not be written: No space left" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -102,6 +102,15 @@ def test_a_file_that_does_not_tell(tmp_path: Path, content: dict, message: str) 
         ("ranks", "flops", None),
         ("cluster", "nproc_per_node", None),
         ("cluster", "device", "tpu"),
+        ("ranks", "attained", {"fp32": 0, "bf16": 0.5}),
+        ("ranks", "attained", {"fp32": -0.5, "bf16": 0.5}),
+        ("ranks", "operation_s", -1),
+        ("ranks", "operation_s", "x"),
+        ("cluster", "nproc_per_node", 0),
+        ("cluster", "nproc_per_node", 1.5),
+        (None, "collectives", [{"name": "all-reduce", "bytes": 8, "seconds": -1.0}]),
+        (None, "collectives", [{"name": "all-reduce", "bytes": 8, "seconds": None}]),
+        (None, "collectives", ["x"]),
         (None, "links", None),
         (None, "collectives", None),
         (None, "ranks", 3),
@@ -123,6 +132,12 @@ def test_a_file_that_was_edited_is_refused_by_name(
     path.write_text(json.dumps(content))
     with pytest.raises(ConfigError, match="this is no whole file"):
         read_device(path, "parallel.device")
+
+
+def test_a_check_of_one_node_knows_no_network() -> None:
+    assert not device_of(report(), "check.json").knows_network
+    across = [{"ranks": [0, 1], "across": True, "bytes_per_s": 1e8}]
+    assert device_of(report(links=across), "check.json").knows_network
 
 
 @pytest.mark.parametrize("text", ["", "{broken", "[1]", "7"])
