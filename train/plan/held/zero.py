@@ -11,6 +11,7 @@ from train.plan.held.zero1 import Bf16Stage1, Stage1
 from train.plan.held.zero2 import Stage2
 from train.plan.held.zero3 import Stage3
 from train.plan.held.zero_flat import Flat
+from train.plan.held.zero_rows import rows_of
 from train.plan.holding import Holding, Share
 from train.plan.trace import Event
 
@@ -36,8 +37,9 @@ class MostOfRanks(Holding):
     ) -> None:
         super().__init__(share, elsewhere)
         last = share.world_size - 1
+        rows = rows_of(share)
         every = [
-            stage(share, bucket, rank, elsewhere)
+            stage(share, bucket, rows, rank, elsewhere)
             for rank in sorted({*range(min(last, FEW_RANKS)), last})
         ]
         fullest = max(every, key=lambda holding: holding.kept_elements())
@@ -73,5 +75,5 @@ def zero_holding(share: Share, zero: Zero, config: dict[str, Any]) -> Holding:
         return Stage3(share, section, elsewhere, params_moved)
     bucket = section["reduce_bucket_size"]
     if zero.options.stage == 1 and share.precision.compute is torch.bfloat16:
-        return Bf16Stage1(share, bucket)
+        return Bf16Stage1(share, bucket, rows_of(share))
     return MostOfRanks(share, Stage2 if zero.options.stage == 2 else Stage1, bucket, elsewhere)

@@ -8,11 +8,11 @@ deepspeed/runtime/bf16_optimizer.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from train.plan.held.replicated import FP32
-from train.plan.held.zero_rows import rows_of
+from train.plan.held.zero_rows import Row
 from train.plan.holding import Holding, Share
 from train.plan.overhead import COPIED, SUMMED
 
@@ -29,6 +29,7 @@ class Flat(Holding):
 
     Args:
         bucket: elements that are reduced at a time (`reduce_bucket_size`).
+        rows: how the weights are dealt out.
         rank: whose memory this is.
 
     Attributes:
@@ -38,14 +39,19 @@ class Flat(Holding):
     reduced_early: ClassVar[bool] = False
 
     def __init__(
-        self, share: Share, bucket: int, rank: int = 0, elsewhere: frozenset[str] = frozenset()
+        self,
+        share: Share,
+        bucket: int,
+        rows: Sequence[Row],
+        rank: int = 0,
+        elsewhere: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(share, elsewhere)
         self.bucket = bucket
-        self.rows = rows_of(share)
+        self.rows = rows
         self.part = sum(row.part for row in self.rows)
         self.rank = rank
-        self.cuts = {w.name: cut for row in self.rows for w, cut in row.cuts()}  # row by row
+        self.cuts = {name: cut for row in rows for name, cut in row.cuts.items()}  # row by row
         cuts = self.cuts.items()
         self.pieces = {name: cut[rank] for name, cut in cuts if rank in cut}  # that are this rank's
         self.sizes = {w.name: w.numel for w in share.facts.weights}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,17 +31,18 @@ class Row:
         """Of the weights."""
         return frozenset(weight.name for weight in self.weights)
 
-    def cuts(self) -> Iterator[tuple[Weight, dict[int, int]]]:
-        """Each weight with how many of its elements are whose: by rank, in order."""
-        begin = 0
+    @cached_property
+    def cuts(self) -> dict[str, dict[int, int]]:
+        """How many elements of each weight are whose: by its name and by rank, in order."""
+        cuts, begin = {}, 0
         for weight in self.weights:
             end = begin + weight.numel
             ranks = range(begin // self.part, (end - 1) // self.part + 1)
-            yield (
-                weight,
-                {r: min(end, (r + 1) * self.part) - max(begin, r * self.part) for r in ranks},
-            )
+            cuts[weight.name] = {
+                r: min(end, (r + 1) * self.part) - max(begin, r * self.part) for r in ranks
+            }
             begin = end
+        return cuts
 
 
 def rows_of(share: Share) -> list[Row]:
