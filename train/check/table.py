@@ -27,6 +27,8 @@ def print_report(report: dict[str, Any], file: TextIO) -> None:
     for line in _nodes(report["ranks"]):
         console.print(Text(line))
     console.print(_ranks(report["ranks"]))
+    if all("attained" in rank for rank in report["ranks"]):  # a quick check has none
+        console.print(Text(_attained(report["ranks"])))
     for heading, cell in _BLOCKS:
         if report["collectives"]:
             console.print()
@@ -84,6 +86,16 @@ def _ranks(ranks: Sequence[dict[str, Any]]) -> Table:
             f"{clock:+.2f} ± {unsure:.2f}",
         )
     return table
+
+
+def _attained(ranks: Sequence[dict[str, Any]]) -> str:
+    """What planned times rest on besides: low where a machine is busy with something else."""
+    shares = []
+    for name in ranks[0]["flops"]:
+        found = [rank["attained"][name] for rank in ranks]
+        low, high = f"{min(found):.0%}", f"{max(found):.0%}"
+        shares.append(f"{name} {low}" + (f" to {high}" if high != low else ""))
+    return f"a small GPT's step attains of these rates: {', '.join(shares)}"
 
 
 _Cell = Callable[[dict[str, Any]], str]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from train.check.table import duration, number, print_report, size_name
 SIZES = [1024 * 16**power for power in range(5)]
 
 
-def _report(odd: list[str], ranks: int = 3) -> dict[str, object]:
+def _report(odd: list[str], ranks: int = 3) -> dict[str, Any]:
     timed = [
         {
             "name": name,
@@ -31,7 +32,7 @@ def _report(odd: list[str], ranks: int = 3) -> dict[str, object]:
     }
 
 
-def _printed(report: dict[str, object]) -> str:
+def _printed(report: dict[str, Any]) -> str:
     out = io.StringIO()
     print_report(report, out)
     return out.getvalue()
@@ -81,3 +82,13 @@ def test_a_number_is_never_written_with_an_exponent(value: float, text: str) -> 
 )
 def test_sizes_are_named_by_the_nearest_whole_unit(size: int, text: str) -> None:
     assert size_name(size) == text
+
+
+def test_what_a_models_step_attains_is_told_where_it_was_measured() -> None:
+    report = _report([])
+    assert "attains" not in _printed(report)
+    for one, shares in zip(report["ranks"], ((0.5, 0.9), (0.75, 0.9), (0.6, 0.9)), strict=True):
+        one["attained"] = dict(zip(one["flops"], shares, strict=False))
+    first, *others = report["ranks"][0]["flops"]
+    assert f"attains of these rates: {first} 50% to 75%" in _printed(report)
+    assert all(f"{name} 90%" in _printed(report) for name in others)
