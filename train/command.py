@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from omegaconf import DictConfig
 
@@ -57,14 +57,23 @@ def main() -> None:
         sys.exit(in_gang(gang))
     raise_interrupts()
     try:
-        sys.exit(command(sys.argv[1:], None))
+        code = command(sys.argv[1:], None)
     except ConfigError as refusal:
-        sys.exit(refused(refusal))
+        code = refused(refusal)
     except Interrupted as stop:
         print(f"{stop}", file=sys.stderr)
         tell.end_early()
         # Between two jobs of a sweep, whose folders are all told of already.
-        sys.exit(PREEMPTED if stop.warning and present() else stop.exit_code)
+        code = PREEMPTED if stop.warning and present() else stop.exit_code
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    if "components.cluster.answering" not in sys.modules:  # it takes torch
+        sys.exit(code)
+    from components.cluster.answering import leave
+
+    leave(code)
 
 
 def in_gang(gang: Joined) -> int:

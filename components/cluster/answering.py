@@ -7,16 +7,22 @@ a signal: the thread that asks is in C code.
 
 from __future__ import annotations
 
+import atexit
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch.distributed as dist
 
 Answer = TypeVar("Answer")
+THREAD = "store"
+"""The name of a thread that asks."""
+
 Asked = tuple[Future[Any], Callable[[dist.Store], Any]]
 
 
@@ -38,7 +44,7 @@ class Answering:
         self._last: tuple[Future[Any], float] | None = None
         self._questions: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         asking = (store, self._questions)
-        threading.Thread(target=_ask_all, args=asking, name="store", daemon=True).start()
+        threading.Thread(target=_ask_all, args=asking, name=THREAD, daemon=True).start()
 
     def __del__(self) -> None:
         self._questions.put(None)
@@ -87,3 +93,17 @@ def _ask_all(store: dist.Store, questions: queue.SimpleQueue[Asked | None]) -> N
         except BaseException as error:
             future.set_exception(error)
         del asked, future, question
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with an exit code, as `sys.exit`, and also while a store is asked.
+
+    Python ends a thread that comes back from C++ code too late by unwinding it, which C++ takes
+    for an error: it aborts the process, whose exit code is lost.
+    """
+    if any(thread.name == THREAD for thread in threading.enumerate()):
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

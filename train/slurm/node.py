@@ -12,6 +12,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from components.cluster.answering import leave
 from components.cluster.gang import start_server
 from components.cluster.preemption import PREEMPTED, Notice
 from components.cluster.signals import Interrupted, raise_interrupts
@@ -85,4 +86,4 @@ def _follow(folder: Path, config: DictConfig) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -87,3 +90,31 @@ def answers(store: dist.Store) -> bool:
     except dist.DistError:
         return False
     return True
+
+
+@pytest.mark.parametrize("asked", ["while a store is asked", "once it has been", "never"])
+def test_a_process_leaves_with_its_exit_code(asked: str) -> None:
+    # A thread that comes back from C++ code when the interpreter has ended aborts the process.
+    code = f"""
+import atexit, datetime, sys, time
+import torch.distributed as dist
+from components.cluster.answering import Answering, leave
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, timeout=datetime.timedelta(seconds=0.3))
+atexit.register(print, "the end")
+if {asked!r} != "never":
+    answering = Answering(store, 5)
+    answering.set("here", "yes")
+if {asked!r} == "while a store is asked":
+    answering.put(lambda store: store.get("never"))
+    time.sleep(0.1)
+print("left", end=" ")
+leave(75)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (done.returncode, done.stdout) == (75, "left the end\n"), done.stderr
