@@ -17,6 +17,16 @@ CPU_PROCESSES = 2
 """Ranks on a machine without a GPU: enough to see a strategy work."""
 
 
+def refuse_beyond(key: str, value: float) -> None:
+    """Refuse a number of processes, nodes or seconds that cannot be.
+
+    Raises:
+        ConfigError: naming `cluster.<key>`.
+    """
+    if not 0 < value <= MOST:
+        raise ConfigError(f"cluster.{key}={value} must be above 0, and at most {MOST:g}.")
+
+
 class Cluster:
     """The processes of a run.
 
@@ -94,8 +104,8 @@ class Cluster:
         positive = ("nproc_per_node", "nnodes", "timeout_s", "start_timeout_s", "preempt_grace_s")
         for key in (*positive, "threads_per_rank"):
             value = getattr(self, key)
-            if value != "auto" and not 0 < value <= MOST:
-                raise ConfigError(f"cluster.{key}={value} must be above 0, and at most {MOST:g}.")
+            if value != "auto":
+                refuse_beyond(key, value)
         if not 0 <= self.settle_s <= MOST:
             raise ConfigError(
                 f"cluster.settle_s={self.settle_s} must be 0 or more seconds; 0 waits for no node "

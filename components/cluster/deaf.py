@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from components.cluster.signals import HEEDED
+from components.cluster.signals import HEEDED, ignore
 
-for number in HEEDED:
-    signal.signal(number, signal.SIG_IGN)
+ignore(HEEDED)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, HEEDED)

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from components.cluster.signals import held
+
 T = TypeVar("T")
 
 NOT_THEIRS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -53,11 +55,8 @@ def started(loader: DataLoader[T]) -> Iterator[T]:
 
     Call it in the main thread: workers end with the thread that started them.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_THEIRS)
-    try:
+    with held(*NOT_THEIRS):
         return iter(loader)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def drain(iterator: Iterator[T]) -> Generator[T, None, None]:

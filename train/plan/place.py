@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from omegaconf import DictConfig
 
-from components.cluster.cluster import MOST, Cluster
+from components.cluster.cluster import Cluster, refuse_beyond
 from components.cluster.device_memory import rank_memory
 from components.device import Device
 from components.errors import ConfigError
@@ -67,9 +67,8 @@ def place_of(
         per_node = node.nproc_per_node
         if per_node == "auto":
             per_node = 1 if one_process else device.per_node
-        for key, number in (("nnodes", nodes), ("nproc_per_node", per_node)):
-            if not 0 < number <= MOST:
-                raise ConfigError(f"cluster.{key}={number} must be above 0, and at most {MOST:g}.")
+        refuse_beyond("nnodes", nodes)
+        refuse_beyond("nproc_per_node", per_node)
         device = device.among(per_node)
         return Place(nodes, per_node, device.kind, device, int(device.memory_bytes), sizes_given)
     cluster: Cluster = build_kind(Cluster, node, "cluster")

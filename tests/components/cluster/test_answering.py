@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +10,7 @@ import pytest
 import torch.distributed as dist
 
 from components.cluster.answering import Answering, Unanswered
+from tests.programs import run_program
 
 
 class Silent:
@@ -110,11 +108,5 @@ if {asked!r} == "while a store is asked":
 print("left", end=" ")
 leave(75)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    done = run_program(code)
     assert (done.returncode, done.stdout) == (75, "left the end\n"), done.stderr

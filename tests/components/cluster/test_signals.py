@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+from tests.programs import run_program
 
 
 def said(code: str) -> tuple[int, str]:
     """Exit code and output of a program of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        # A shell that starts tests in the background has it ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    done = run_program(code)
     return done.returncode, done.stdout
 
 
